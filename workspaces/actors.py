@@ -1,0 +1,63 @@
+"""Who is doing it: a person, a service account, a schedule, or the system itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from workspaces.models import Membership
+from workspaces.permissions import Role
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import User
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """One role in one workspace, or in all of them when `workspace_id` is None."""
+
+    role: Role
+    workspace_id: int | None
+
+    def covers(self, workspace_id: int | None) -> bool:
+        """Say whether this grant counts there; None asks about the platform as a whole."""
+        return self.workspace_id is None or self.workspace_id == workspace_id
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """Somebody who acts, with the rights they had when they were looked up.
+
+    `id` is what records keep: `user:<id>`, `service:<id>`, `schedule:<id>` or `system`.
+    `label` is for people. Rights are a snapshot: make a new actor for each request.
+    """
+
+    id: str
+    label: str
+    roles: tuple[Grant, ...] = ()
+
+    @property
+    def is_system(self) -> bool:
+        """Say whether this is the platform itself, which may do everything."""
+        return self.id == "system"
+
+
+SYSTEM: Final = Actor(id="system", label="the system")
+
+
+def as_actor(value: Actor | User) -> Actor:
+    """Turn a user into an actor with all their grants (one query); an actor is returned as is.
+
+    An inactive user acts under their own name but holds no grants.
+    """
+    if isinstance(value, Actor):
+        return value
+    label = value.get_full_name() or value.get_username()
+    return Actor(id=f"user:{value.pk}", label=label, roles=_grants(value))
+
+
+def _grants(user: User) -> tuple[Grant, ...]:
+    if not user.is_active:
+        return ()
+    rows = Membership.objects.filter(user=user).order_by("pk").values_list("role", "workspace_id")
+    return tuple(Grant(Role(role), workspace_id) for role, workspace_id in rows)

@@ -1,0 +1,32 @@
+"""Which workspaces an actor may know of. Everything else does not exist for them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from workspaces.errors import NoSuchWorkspace
+from workspaces.models import Workspace
+
+if TYPE_CHECKING:
+    from django.db.models import QuerySet
+
+    from workspaces.actors import Actor
+
+
+def visible_workspaces(actor: Actor) -> QuerySet[Workspace]:
+    """Select the workspaces in which `actor` has any role, closed ones too.
+
+    Filter every list by it (`workspace__in=visible_workspaces(actor)`), so that a guessed id of
+    somebody else's record and one that never existed get the same answer.
+    """
+    if actor.is_system or any(grant.workspace_id is None for grant in actor.roles):
+        return Workspace.objects.all()
+    return Workspace.objects.filter(pk__in=[grant.workspace_id for grant in actor.roles])
+
+
+def visible_workspace(actor: Actor, slug: str) -> Workspace:
+    """Find one visible workspace by its slug. Raises NoSuchWorkspace, also for a foreign one."""
+    workspace = visible_workspaces(actor).filter(slug=slug).first()
+    if workspace is None:
+        raise NoSuchWorkspace(slug)
+    return workspace
