@@ -1,0 +1,1 @@
+"""One open alert per cause."""

@@ -1,0 +1,1 @@
+"""Composition root: imports every app, is imported by none."""

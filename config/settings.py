@@ -1,0 +1,198 @@
+"""Django's and Celery's settings. What differs between machines comes from ``config.env``."""
+
+from typing import Any
+
+from csp.constants import NONE, SELF
+from kombu import Queue
+
+from config import logs
+from config.env import ENV, ROOT
+from config.queues import QUEUES
+
+# --- Firedoor
+FIREDOOR_ENVIRONMENT = ENV.environment
+FIREDOOR_EXTRA_APPS = ENV.extra_apps
+FIREDOOR_QUEUES = tuple(queue.name for queue in QUEUES)
+FIREDOOR_TOFU_BIN = ENV.tofu_bin
+REDIS_URL = ENV.redis_url
+FIREDOOR_INLINE = REDIS_URL is None
+SENTRY_DSN = ENV.sentry_dsn
+
+# --- Applications
+INSTALLED_APPS = [
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "csp",
+    "rest_framework",
+    "django_celery_results",
+    "workspaces",
+    "jobs",
+    "provisioning.stacks",
+    "provisioning.lifecycle",
+    "alerts",
+    "examples.payments",
+    *FIREDOOR_EXTRA_APPS,
+]
+MIDDLEWARE = [
+    "config.request_id.RequestIdMiddleware",
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+ROOT_URLCONF = "config.urls"
+WSGI_APPLICATION = "config.wsgi.application"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [ROOT / "config" / "console" / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    },
+]
+
+# --- Database
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+DATABASE: dict[str, Any] = {**ENV.database}
+if DATABASE["ENGINE"] == "django.db.backends.postgresql":
+    # A web process keeps its connections and checks them per request. A worker keeps them through
+    # CELERY_DB_REUSE_MAX and heals them itself: Django's checks hang on request signals, which a
+    # worker never sends.
+    DATABASE |= {"CONN_MAX_AGE": 60, "CONN_HEALTH_CHECKS": True}
+    DATABASE["OPTIONS"] = {
+        "prepare_threshold": 0,  # the hot path's statements are prepared on first use
+        "connect_timeout": 3,
+        "keepalives_idle": 30,
+        "keepalives_interval": 5,
+        "keepalives_count": 3,
+        "tcp_user_timeout": 20_000,
+        # A process stopped in the middle of a transaction must not hold a row for ever.
+        "options": "-c idle_in_transaction_session_timeout=60000",
+        **DATABASE.get("OPTIONS", {}),
+    }
+else:
+    # One writer at a time that waits its turn: without IMMEDIATE a read that turns into a write
+    # fails at once in spite of the timeout.
+    DATABASE["OPTIONS"] = {
+        "timeout": 20,
+        "transaction_mode": "IMMEDIATE",
+        "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
+    }
+    # In a file, so that the threads and processes of a test meet in one database.
+    DATABASE["TEST"] = {"NAME": f"{DATABASE['NAME']}.test"}
+DATABASES = {"default": DATABASE}
+
+# --- Celery: messages only wake a worker; the job row is the truth
+CELERY_BROKER_URL = REDIS_URL or "memory://"
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True  # any boot order
+CELERY_BROKER_CONNECTION_MAX_RETRIES = None  # the default gives up after 100
+CELERY_BROKER_POOL_ACQUIRE_TIMEOUT = 1.0
+CELERY_BROKER_TRANSPORT_OPTIONS = {
+    "socket_connect_timeout": 1,
+    "socket_timeout": 5,
+    "socket_keepalive": True,
+    "health_check_interval": 10,  # a half-open connection is found in seconds
+    "visibility_timeout": 3600,  # only matters between prefetch and ack, which is early
+}
+CELERY_TASK_PUBLISH_RETRY_POLICY = {"max_retries": 0}  # the sweeper publishes again
+CELERY_TASK_ACKS_LATE = False
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_TASK_DEFAULT_QUEUE = QUEUES[0].name
+CELERY_TASK_QUEUES = tuple(Queue(name, routing_key=name) for name in FIREDOOR_QUEUES)
+CELERY_TASK_CREATE_MISSING_QUEUES = False  # a misspelt queue fails at the publish
+CELERY_TASK_SERIALIZER = CELERY_RESULT_SERIALIZER = "json"
+CELERY_ACCEPT_CONTENT = CELERY_RESULT_ACCEPT_CONTENT = ["json"]
+CELERY_RESULT_BACKEND = "django-db"  # failed envelopes, never the truth about a job
+CELERY_RESULT_EXTENDED = True
+CELERY_RESULT_EXPIRES = 7 * 24 * 3600
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_STORE_ERRORS_EVEN_IF_IGNORED = True
+CELERY_WORKER_PROC_ALIVE_TIMEOUT = 30  # a replaced child on a busy machine needs more than 4 s
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_WORKER_SEND_TASK_EVENTS = False
+CELERY_WORKER_CANCEL_LONG_RUNNING_TASKS_ON_CONNECTION_LOSS = False  # never SIGTERM an apply
+CELERY_DB_REUSE_MAX = 10**9  # Celery closes connections around every task otherwise
+CELERY_BEAT_SCHEDULER = "jobs.beat:UpkeepScheduler"
+CELERY_TIMEZONE = "UTC"
+CELERY_ENABLE_UTC = True
+
+# --- Files: uploads are private (plan files) and never served
+STATIC_URL = "static/"
+STATICFILES_DIRS = [ROOT / "config" / "console" / "static"]
+MEDIA_ROOT = ENV.var / "media"
+FILE_UPLOAD_PERMISSIONS = 0o600
+FILE_UPLOAD_DIRECTORY_PERMISSIONS = 0o700
+STATIC_FILES = "django.contrib.staticfiles.storage.StaticFilesStorage"
+if ENV.deployed:
+    STATIC_ROOT = ENV.var / "static"
+    STATIC_FILES = "whitenoise.storage.CompressedManifestStaticFilesStorage"
+else:
+    WHITENOISE_USE_FINDERS = True  # serves without collectstatic
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": STATIC_FILES},
+}
+
+# --- Security
+SECRET_KEY = ENV.secret_key
+DEBUG = ENV.debug
+ALLOWED_HOSTS = list(ENV.allowed_hosts)
+CSRF_TRUSTED_ORIGINS = list(ENV.csrf_trusted_origins)
+SECURE_SSL_REDIRECT = SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = ENV.deployed
+SECURE_HSTS_SECONDS = 365 * 24 * 3600 if ENV.deployed else 0
+SECURE_HSTS_INCLUDE_SUBDOMAINS = ENV.deployed
+SILENCED_SYSTEM_CHECKS = ["security.W021"]  # preload binds a whole domain: its owner decides
+SESSION_COOKIE_AGE = 12 * 3600
+SESSION_COOKIE_HTTPONLY = CSRF_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
+X_FRAME_OPTIONS = "DENY"
+SECURE_REFERRER_POLICY = "same-origin"
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": [NONE],
+        "script-src": [SELF],
+        "style-src": [SELF],
+        "img-src": [SELF],
+        "font-src": [SELF],
+        "connect-src": [SELF],
+        "form-action": [SELF],
+        "base-uri": [NONE],
+        "frame-ancestors": [NONE],
+    },
+}
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}"}
+    for name in (
+        "UserAttributeSimilarityValidator",
+        "MinimumLengthValidator",
+        "CommonPasswordValidator",
+        "NumericPasswordValidator",
+    )
+]
+LOGIN_URL = "admin:login"
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": [],
+    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+}
+
+# --- Time, language, logs
+USE_TZ = True
+TIME_ZONE = "UTC"
+LANGUAGE_CODE = "en"
+USE_I18N = False
+LOGGING = logs.configure(ENV.log_level, ENV.log_format)

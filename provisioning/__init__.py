@@ -1,0 +1,1 @@
+"""Infrastructure capabilities, one small app each."""

@@ -1,0 +1,1 @@
+"""The way of a tenant from requested to ready."""

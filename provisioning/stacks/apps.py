@@ -1,0 +1,6 @@
+from django.apps import AppConfig
+
+
+class StacksConfig(AppConfig):
+    name = "provisioning.stacks"
+    label = "stacks"
