@@ -19,10 +19,11 @@ REASON_MAX = 2000
 """Characters."""
 
 
-class ReasonRefused(FiredoorError):
+class ReasonRequired(FiredoorError):
     """A deed that needs a reason came without one, or with one that is too long."""
 
-    code = "reason_refused"
+    code = "reason_required"
+    status = 422
 
 
 class OperationRepeated(FiredoorError):
@@ -84,12 +85,12 @@ def earlier(operation_id: UUID | None) -> AuditEvent | None:
 
 
 def reason_given(reason: str) -> str:
-    """Return `reason` without surrounding space. Raises ReasonRefused if empty or too long."""
+    """Return `reason` without surrounding space. Raises ReasonRequired if empty or too long."""
     reason = reason.replace("\x00", "").strip()
     if not reason:
-        raise ReasonRefused("Nothing was done: say why, in words the next person understands.")
+        raise ReasonRequired("Nothing was done: say why, in words the next person understands.")
     if len(reason) > REASON_MAX:
-        raise ReasonRefused(
+        raise ReasonRequired(
             f"Nothing was done: the reason has {len(reason)} characters, {REASON_MAX} are kept. "
             "Shorten it, or link to the longer text."
         )

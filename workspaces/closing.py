@@ -6,6 +6,7 @@ Guarantee: the checks, `closed_at`, every app's stop and the audit event commit 
 at all, under an exclusive lock of the workspace row. A writer that must not slip past a closing
 selects the row `FOR KEY SHARE` (or stronger) with `closed_at IS NULL` in the transaction that
 adds the work: it then either commits before the checks look, or finds the workspace closed.
+(The foreign key alone is no such lock: Django's are deferred, and take theirs at commit.)
 Hole: a writer that reads `closed_at` without that lock can add work to a closed workspace. What
 runs outside the database when it closes is only asked to stop.
 """
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from django.db import transaction
-from django.utils import timezone
+from django.db.models.functions import Now
 
 from workspaces import audit
 from workspaces.errors import FiredoorError, NoSuchWorkspace
@@ -64,7 +65,7 @@ def register(name: str, *, check: Check | None = None, close: Close | None = Non
 def close(workspace_id: int, *, actor: Actor, reason: str, request_id: str = "") -> Workspace:
     """Close a workspace for good; closing it again changes nothing and writes nothing.
 
-    Raises NoSuchWorkspace (also for a foreign one), NotAllowed, ReasonRefused, or CloseRefused
+    Raises NoSuchWorkspace (also for a foreign one), NotAllowed, ReasonRequired, or CloseRefused
     with every app's objection. What a part's own stop raises undoes everything.
     """
     _authorise(workspace_id, actor)
@@ -92,8 +93,8 @@ def _refuse_if_any_part_objects(workspace: Workspace) -> None:
 
 
 def _close_locked(workspace: Workspace, actor: Actor, reason: str) -> None:
-    workspace.closed_at = timezone.now()
-    workspace.save(update_fields=["closed_at"])
+    Workspace.objects.filter(pk=workspace.pk).update(closed_at=Now())
+    workspace.refresh_from_db(fields=["closed_at"])
     for part in _parts.values():
         if part.close:
             part.close(workspace, actor, reason)

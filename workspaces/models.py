@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 from django.conf import settings
 from django.core.serializers.json import DjangoJSONEncoder
@@ -11,9 +11,6 @@ from django.db.models import Q
 
 from workspaces.errors import RecordKept
 from workspaces.permissions import Role
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 _ROLES = [(role.value, role.value.title()) for role in Role]
 _WORKSPACE_KEPT = "a workspace is closed, never deleted; use workspaces.closing.close"
@@ -102,8 +99,8 @@ class AuditEvent(models.Model):
     """One deed of one actor: who, what, to which object, why, and what became of it.
 
     Append only: the model inserts and refuses everything else. Hole: SQL by hand and
-    `bulk_create(update_conflicts=True)` are not stopped. The actor is text, so that the trail outlives the person. Written by
-    `workspaces.audit.record` alone.
+    `bulk_create(update_conflicts=True)` are not stopped. The actor is text, so that the trail
+    outlives the person. Written by `workspaces.audit.record` alone.
     """
 
     workspace = models.ForeignKey(
