@@ -1,0 +1,88 @@
+"""What a worker holds while it owns a job, and what it is told when it writes."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from typing import Any
+
+from jobs.states import AttemptOutcome, State
+
+
+@dataclass(frozen=True)
+class Fence:
+    """Who may write: one attempt of one worker. ``lease`` in seconds."""
+
+    job_id: uuid.UUID
+    attempt: int
+    worker: str
+    lease: float
+
+    def params(self, **more: Any) -> dict[str, Any]:
+        return {
+            "id": self.job_id,
+            "attempt": self.attempt,
+            "worker": self.worker,
+            "lease": self.lease,
+            **more,
+        }
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What a fenced write learns about its job on the way."""
+
+    cancel_requested: bool
+    deadline_passed: bool
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A job as the worker that won it sees it. ``params`` is JSON text."""
+
+    fence: Fence
+    kind: str
+    key: str
+    params: str
+    version: int
+    workspace_id: int
+    root_id: uuid.UUID
+    epoch: int
+    failures: int
+    losses: int
+    seconds_left: float | None
+    is_retry: bool
+    request_id: str
+    traceparent: str
+
+    @property
+    def has_history(self) -> bool:
+        """Whether steps may be stored already: a first attempt of a first job has none."""
+        return self.fence.attempt > 1 or self.is_retry
+
+
+@dataclass(frozen=True)
+class AttemptRecord:
+    """What is kept of an attempt. Texts are scrubbed and within their limits already."""
+
+    outcome: AttemptOutcome
+    classification: str = ""
+    reason: str = ""
+    step: str = ""
+    error_class: str = ""
+    message: str = ""
+    traceback: str = ""
+    fingerprint: str = ""
+    cost: str | None = None
+    provider_request_id: str = ""
+
+    def params(self) -> dict[str, Any]:
+        return {**self.__dict__, "outcome": self.outcome.value, "reason": self.reason[:300]}
+
+
+@dataclass(frozen=True)
+class Ended:
+    """The state a job was found in after its attempt was closed."""
+
+    state: State
+    cause: str

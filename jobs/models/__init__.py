@@ -1,0 +1,9 @@
+"""The kernel's records."""
+
+from jobs.models.attempt import Attempt
+from jobs.models.event import Event
+from jobs.models.job import DeadLetter, Job
+from jobs.models.step import Step
+from jobs.models.upkeep import Upkeep
+
+__all__ = ["Attempt", "DeadLetter", "Event", "Job", "Step", "Upkeep"]

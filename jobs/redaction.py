@@ -1,0 +1,124 @@
+"""What is hidden before anything is displayed, logged or sent.
+
+Two tools: ``redact`` hides fields of structured values by name (a kind's ``redact`` paths, and
+field names that always mean a secret); ``scrub`` hides secrets inside free text, by shape and by
+value (the secrets of the job that is running in this thread).
+*Hole:* a secret in a field that no rule names, and of no known shape, is not recognised.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+HIDDEN = "[hidden]"
+_SHORTEST_SECRET = 4
+
+_SENSITIVE_NAME = re.compile(
+    r"(^|[_\-.])(pass(word|wd|phrase)?|secret|token|api[_\-]?key|access[_\-]?key|private[_\-]?key"
+    r"|authorization|cookie|credentials?|session[_\-]?id)($|[_\-.])",
+    re.IGNORECASE,
+)
+_SHAPES: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.S), HIDDEN),
+    (re.compile(r"(?i)\b(bearer|basic|token)\s+[A-Za-z0-9._~+/\-]{8,}=*"), rf"\1 {HIDDEN}"),
+    (re.compile(r"(\w[\w+.\-]*://)[^\s/@:'\"]*:[^\s/@'\"]+@"), rf"\1{HIDDEN}@"),
+    (re.compile(r"\beyJ[A-Za-z0-9_\-]+\.[A-Za-z0-9_\-]+\.[A-Za-z0-9_\-]*"), HIDDEN),
+    (re.compile(r"\b(AKIA|ASIA)[A-Z0-9]{16}\b"), HIDDEN),
+    (re.compile(r"\b(gh[pousr]_|github_pat_|xox[abprs]-|sk_live_|sk-|whsec_|glpat-)[A-Za-z0-9_\-]{10,}"), HIDDEN),
+    (
+        re.compile(
+            r"(?i)([\"']?[\w\-]*(?:password|passwd|passphrase|secret|token|api[_\-]?key|access[_\-]?key"
+            r"|authorization|cookie)[\w\-]*[\"']?\s*[:=]\s*)(\"[^\"]*\"|'[^']*'|[^\s,;&)}\]]+)"
+        ),
+        rf"\1{HIDDEN}",
+    ),
+)
+
+_current: ContextVar[frozenset[str]] = ContextVar("firedoor_secrets", default=frozenset())
+
+
+def redact(value: object, paths: Sequence[str] = ()) -> object:
+    """A copy of a JSON value with secret fields hidden.
+
+    ``paths`` are dotted, with ``*`` for any one name or index (``cards.*.number``). Fields whose
+    name says that they hold a secret (``password``, ``api_key``, …) are hidden as well.
+    """
+    return _redacted(value, [tuple(path.split(".")) for path in paths])
+
+
+def _redacted(value: object, paths: list[tuple[str, ...]]) -> object:
+    if any(not path for path in paths):
+        return HIDDEN
+    if isinstance(value, dict):
+        return {name: _field(str(name), inner, paths) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_redacted(inner, _below(str(index), paths)) for index, inner in enumerate(value)]
+    return value
+
+
+def _field(name: str, value: object, paths: list[tuple[str, ...]]) -> object:
+    if _SENSITIVE_NAME.search(name) and value is not None and not isinstance(value, bool):
+        return HIDDEN
+    return _redacted(value, _below(name, paths))
+
+
+def _below(name: str, paths: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    return [path[1:] for path in paths if path and path[0] in (name, "*")]
+
+
+def secrets_in(value: object, paths: Sequence[str] = ()) -> frozenset[str]:
+    """The texts that ``redact`` would hide, so that they can be recognised elsewhere."""
+    return frozenset(_hidden(value, redact(value, paths)))
+
+
+def _hidden(before: object, after: object) -> Iterator[str]:
+    if after == HIDDEN:
+        yield from _texts(before)
+    elif isinstance(before, dict) and isinstance(after, dict):
+        for name, inner in before.items():
+            yield from _hidden(inner, after[name])
+    elif isinstance(before, list) and isinstance(after, list):
+        for inner, shown in zip(before, after, strict=True):
+            yield from _hidden(inner, shown)
+
+
+def _texts(value: object) -> Iterator[str]:
+    if isinstance(value, dict):
+        for inner in value.values():
+            yield from _texts(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _texts(inner)
+    elif isinstance(value, (str, int, float)) and not isinstance(value, bool):
+        text = str(value)
+        if len(text) >= _SHORTEST_SECRET and text != HIDDEN:
+            yield text
+
+
+def scrub(text: str, secrets: Iterable[str] = ()) -> str:
+    """``text`` without NUL bytes and without anything recognised as a secret."""
+    clean = text.replace("\x00", "\N{REPLACEMENT CHARACTER}")
+    for secret in sorted({*secrets, *_current.get()}, key=len, reverse=True):
+        clean = clean.replace(secret, HIDDEN)
+    for shape, shown in _SHAPES:
+        clean = shape.sub(shown, clean)
+    return clean
+
+
+@contextmanager
+def knowing(secrets: frozenset[str]) -> Iterator[None]:
+    """Let ``scrub`` recognise ``secrets`` in this thread while the block lasts."""
+    token = _current.set(_current.get() | secrets)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def learn(secrets: frozenset[str]) -> None:
+    """Add secrets that came up inside a ``knowing`` block, such as a step's output."""
+    if secrets:
+        _current.set(_current.get() | secrets)

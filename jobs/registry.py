@@ -1,0 +1,100 @@
+"""Which kinds of job exist, and the policy of each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+import pydantic
+
+from jobs.errors import UnknownKind
+from jobs.models import Job
+from jobs.steps import Step
+
+Before = Callable[[Job, str], None]
+After = Callable[[Job, str, Job | None], None]
+_NAME = re.compile(r"^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+$")
+
+
+@dataclass(kw_only=True)
+class KindSpec:
+    """A registered sort of job: its handler, steps and policy. Durations are in seconds.
+
+    ``name`` is stable for ever: rows, messages, metrics and dashboards carry it.
+    """
+
+    name: str
+    handler: Callable[..., Any]
+    steps: tuple[Step[..., Any], ...]
+    params: type[pydantic.BaseModel]
+    queue: str = "default"
+    version: int = 1
+    risk: int | Callable[[Job], int] = 1
+    api: bool = False
+    permission: str = "jobs.operate"
+    redact: tuple[str, ...] = ()
+    runbook: str = ""
+    autoretry_for: tuple[type[BaseException], ...] = ()
+    dont_autoretry_for: tuple[type[BaseException], ...] = ()
+    max_retries: int = 3
+    retry_backoff: float = 1
+    retry_backoff_max: float = 600
+    retry_jitter: bool = True
+    soft_time_limit: float = 840
+    time_limit: float = 900
+    deadline: timedelta | None = timedelta(hours=24)
+    max_losses: int = 3
+    loss_is_failure: bool = False
+    lease: timedelta = timedelta(seconds=60)
+    throttle: str | Callable[..., str] | None = None
+    per_workspace: int | None = None
+    alert: str | None = "dead_letter"
+    before_hooks: list[Before] = field(default_factory=list)
+    after_hooks: list[After] = field(default_factory=list)
+
+    def step_named(self, name: str) -> Step[..., Any] | None:
+        """The declared step behind a stored name (``page:17`` belongs to ``page``)."""
+        base = name.split(":", 1)[0]
+        return next((s for s in self.steps if s.name in (name, base)), None)
+
+    def risk_of(self, job: Job) -> int:
+        return self.risk(job) if callable(self.risk) else self.risk
+
+
+KINDS: dict[str, KindSpec] = {}
+
+
+def register(spec: KindSpec) -> None:
+    """Add a kind. Raises ValueError for a bad or taken name, or steps of one name."""
+    if not _NAME.match(spec.name) or len(spec.name) > 100:
+        raise ValueError(f"kind {spec.name!r}: a name is app.name, lower case, at most 100 long")
+    known = KINDS.get(spec.name)
+    if known is not None and _home(known) != _home(spec):
+        raise ValueError(f"kind {spec.name!r} is already registered by {_home(known)}")
+    names = [s.name for s in spec.steps]
+    if len(set(names)) != len(names):
+        raise ValueError(f"kind {spec.name!r}: two steps have one name")
+    KINDS[spec.name] = spec
+
+
+def _home(spec: KindSpec) -> str:
+    return f"{spec.handler.__module__}.{spec.handler.__qualname__}"
+
+
+def find(name: str) -> KindSpec | None:
+    """The kind, or None while this process knows no such kind (rolling deploys make that)."""
+    return KINDS.get(name)
+
+
+def named(name: str) -> KindSpec:
+    """The kind. Raises UnknownKind."""
+    spec = KINDS.get(name)
+    if spec is None:
+        raise UnknownKind(
+            f"Nothing was done: no kind of job is called {name!r}. "
+            "Check the name with `manage.py job kinds`, or deploy the code that registers it."
+        )
+    return spec

@@ -1,0 +1,133 @@
+"""The closed sets of the kernel, and the one table of moves between job states.
+
+``jobs/moves.py`` is the only module that moves a job, and only along ``MOVES``;
+``docs/state-machine.md`` is generated from it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class State(StrEnum):
+    QUEUED = "queued"
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    DEAD = "dead"
+    CANCELLED = "cancelled"
+
+
+class Cause(StrEnum):
+    """Why a job is dead. ``uncertain`` wins over every other cause."""
+
+    UNCERTAIN = "uncertain"
+    TERMINAL = "terminal"
+    EXHAUSTED = "exhausted"
+    DEADLINE = "deadline"
+    LOST = "lost"
+    UNSTARTABLE = "unstartable"
+
+
+class AttemptOutcome(StrEnum):
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    TIMED_OUT = "timed_out"
+    LOST = "lost"
+    CANCELLED = "cancelled"
+    UNCERTAIN = "uncertain"
+
+
+class StepState(StrEnum):
+    STARTED = "started"
+    DONE = "done"
+    NOT_DONE = "not_done"
+
+
+class Effect(StrEnum):
+    REPEATABLE = "repeatable"
+    LOCAL = "local"
+    KEYED = "keyed"
+    ONCE = "once"
+
+
+class WaitReason(StrEnum):
+    """Why a queued job does not run yet."""
+
+    SCHEDULED = "scheduled"
+    RETRY = "retry"
+    THROTTLED = "throttled"
+    LOCK = "lock"
+    SHARE = "share"
+    INTERRUPTED = "interrupted"
+    DEFERRED = "deferred"
+    UNSTARTABLE = "unstartable"
+
+
+class Observation(StrEnum):
+    HAPPENED = "happened"
+    DID_NOT_HAPPEN = "did_not_happen"
+
+
+class Verb(StrEnum):
+    RESUME = "resume"
+    RESTART = "restart"
+    CANCEL = "cancel"
+    RESOLVE = "resolve"
+    RECONCILE = "reconcile"
+
+
+class Word(StrEnum):
+    """What a preflight says will become of one step."""
+
+    KEPT = "kept"
+    ASKS_FIRST = "asks first"
+    RUNS = "runs"
+    RUNS_AGAIN = "runs again"
+    BLOCKED = "blocked until reconciled"
+
+
+FINAL = frozenset({State.SUCCEEDED, State.DEAD, State.CANCELLED})
+RETRYABLE = frozenset({State.DEAD, State.CANCELLED})
+
+
+@dataclass(frozen=True)
+class Move:
+    """One way a job changes state: who decides it, and when."""
+
+    name: str
+    source: State
+    target: State
+    when: str
+
+
+MOVES: tuple[Move, ...] = (
+    Move("claim", State.QUEUED, State.RUNNING, "a worker takes it: due, before its deadline"),
+    Move("succeed", State.RUNNING, State.SUCCEEDED, "the handler returned under its fence"),
+    Move("requeue", State.RUNNING, State.QUEUED, "a retry with budget left, or a deferral"),
+    Move("die", State.RUNNING, State.DEAD, "terminal, exhausted, past its deadline, or uncertain"),
+    Move("stop", State.RUNNING, State.CANCELLED, "cancel was asked and a boundary was reached"),
+    Move("reap", State.RUNNING, State.QUEUED, "its lease ran out and budget is left"),
+    Move("reap", State.RUNNING, State.DEAD, "its lease ran out: lost, exhausted, or uncertain"),
+    Move("bury", State.QUEUED, State.DEAD, "its deadline passed, or it cannot start, or uncertain"),
+    Move("cancel", State.QUEUED, State.CANCELLED, "an operator cancelled it before it ran"),
+)
+
+TRANSITIONS: dict[State, frozenset[State]] = {
+    state: frozenset(move.target for move in MOVES if move.source is state) for state in State
+}
+
+
+def allows(source: str, target: str) -> bool:
+    """Whether the table has a move from ``source`` to ``target``."""
+    return State(target) in TRANSITIONS[State(source)]
+
+
+def diagram() -> str:
+    """The state machine as a Mermaid diagram, with the table of moves below it."""
+    lines = ["```mermaid", "stateDiagram-v2", "    [*] --> queued: enqueue or retry"]
+    lines += [f"    {m.source} --> {m.target}: {m.name}" for m in MOVES]
+    lines += [f"    {state} --> [*]" for state in State if state in FINAL]
+    lines += ["```", "", "| move | from | to | when |", "|---|---|---|---|"]
+    lines += [f"| {m.name} | {m.source} | {m.target} | {m.when} |" for m in MOVES]
+    return "\n".join(lines) + "\n"
