@@ -3,15 +3,17 @@
 Only a hold honours an idempotency key. The key, the request and the deed are one ledger line, so a
 provider that was killed and started again on the same ledger still knows every key. Charges and
 refunds happen once for every call that reaches them. A charge shows up in the search only after
-``lag``; the search says up to which moment it is complete, and nothing later may be concluded
-from what it does not show.
+``lag``. The search says until when it is complete: a call that arrived before that moment either
+shows or will never charge. Of later calls, what is not shown proves nothing.
 """
 
 from __future__ import annotations
 
+import itertools
 import secrets
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -96,7 +98,21 @@ class Bank:
         self._path = path
         self._now = now
         self._records = ledger.read(path)
+        self._arrivals: dict[int, datetime] = {}
+        self._numbers = itertools.count()
         self._lock = threading.Lock()
+
+    @contextmanager
+    def receiving(self) -> Iterator[None]:
+        """Around one call, from its arrival to its effect: the search is not complete past it."""
+        arrival = next(self._numbers)
+        with self._lock:
+            self._arrivals[arrival] = self._now()
+        try:
+            yield
+        finally:
+            with self._lock:
+                del self._arrivals[arrival]
 
     def do(self, route: str, body: bytes, *, key: str | None, request_id: str) -> Answer:
         """Do what ``POST`` on ``route`` asks, or say why not. A refusal leaves no effect."""
@@ -115,7 +131,7 @@ class Bank:
     def search(self, hold: str) -> Answer:
         """The charges on ``hold`` that are visible by now, and until when the list is complete."""
         with self._lock:
-            complete_until = self._now() - self.lag
+            complete_until = min([self._now() - self.lag, *self._arrivals.values()])
             charges = [
                 _shown(record)
                 for record in self._records

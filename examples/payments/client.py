@@ -27,7 +27,10 @@ WAIT_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class Search:
-    """The charges found. Beyond ``complete_until`` (provider's clock) absence proves nothing."""
+    """The charges found. Of calls that arrived after ``complete_until`` absence proves nothing.
+
+    That moment is by the provider's clock.
+    """
 
     charges: list[dict[str, Any]]
     complete_until: datetime

@@ -40,7 +40,7 @@ class ProviderControl:
         while (seen := self.effects()[effect]) < count:
             if time.monotonic() > ends:
                 raise TimeoutError(f"{effect} happened {seen} times in {seconds} s, not {count}")
-            time.sleep(0.05)
+            time.sleep(0.05)  # noqa: TID251 (a bounded poll of another process)
 
     def requests(self, route: Route) -> list[dict[str, Any]]:
         """The calls of ``route`` so far: ``key request_id worked fault``, oldest first."""

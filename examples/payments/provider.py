@@ -21,7 +21,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from datetime import timedelta
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -112,9 +112,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _serve_faulty(self, route: str, body: bytes) -> None:
         fault = self.server.script.next(route)
-        if self.server.closing.wait(fault.stall_before):
-            return self._drop()
-        answer = self._work(route, body) if fault.works else None
+        with self.server.bank.receiving() if route in DEEDS else nullcontext():
+            if self.server.closing.wait(fault.stall_before):
+                return self._drop()
+            answer = self._work(route, body) if fault.works else None
         self._note(route, fault, answer)
         if self.server.closing.wait(fault.stall_after) or fault.drop:
             return self._drop()

@@ -249,9 +249,7 @@ def test_a_provider_that_stopped_refuses_connections(path: Path) -> None:
 @contextmanager
 def process(path: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
     command = [sys.executable, "-m", "examples.payments.provider", "--ledger", str(path)]
-    with subprocess.Popen(  # noqa: S603 (our own module)
-        command, cwd=ROOT, stdout=subprocess.PIPE, text=True
-    ) as running:
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as running:
         try:
             assert running.stdout is not None
             yield running, running.stdout.readline().strip()

@@ -111,6 +111,18 @@ def test_a_charge_is_found_only_after_the_lag_and_the_search_says_so(
     assert late == {"charges": [charged], "complete_until": "2026-03-01T12:00:00+00:00"}
 
 
+def test_the_search_is_not_complete_past_a_call_that_has_arrived_and_not_worked_yet(
+    bank: Bank, clock: Clock
+) -> None:
+    with bank.receiving():
+        clock.moment += timedelta(minutes=1)
+        held_back = bank.search("hold_0").body["complete_until"]
+    after = bank.search("hold_0").body["complete_until"]
+
+    assert held_back == "2026-03-01T12:00:00+00:00"
+    assert after == "2026-03-01T12:00:55+00:00"
+
+
 def test_the_search_shows_the_charges_of_one_hold(bank: Bank, clock: Clock) -> None:
     first, second = hold(bank, key="k-1").body["id"], hold(bank, key="k-2").body["id"]
     charge(bank, first, cents=100)
