@@ -13,7 +13,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import environ
 
@@ -140,12 +140,12 @@ def load(source: Mapping[str, str]) -> Env:
     return Env(
         environment=environment,
         deployed=deployed,
-        database=_database(database_url or f"sqlite:///{var / 'firedoor.sqlite3'}", deployed),
+        database=_database(database_url, var, deployed=deployed),
         redis_url=_broker(source.get("REDIS_URL", "")),
-        secret_key=_secret_key(source.get("SECRET_KEY", ""), deployed, var),
-        allowed_hosts=_hosts(source, deployed),
+        secret_key=_secret_key(source.get("SECRET_KEY", ""), var, deployed=deployed),
+        allowed_hosts=_hosts(source, deployed=deployed),
         csrf_trusted_origins=_origins(source),
-        debug=_debug(source, deployed),
+        debug=_debug(source, deployed=deployed),
         extra_apps=_words(source, "FIREDOOR_EXTRA_APPS"),
         var=var,
         tofu_bin=_binary(source.get("TOFU_BIN", "")),
@@ -169,7 +169,7 @@ def _one_of(source: Mapping[str, str], name: str, choices: tuple[str, ...], defa
 def _folder(path: str) -> Path:
     folder = Path(path).absolute()
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise EnvError(
             f"FIREDOOR_VAR cannot be used as a folder ({error.strerror});"
@@ -178,7 +178,9 @@ def _folder(path: str) -> Path:
     return folder
 
 
-def _database(url: str, deployed: bool) -> dict[str, Any]:
+def _database(url: str, var: Path, *, deployed: bool) -> dict[str, Any]:
+    if not url:
+        return {"ENGINE": DATABASE_ENGINES[1], "NAME": str(var / "firedoor.sqlite3")}
     try:
         database: dict[str, Any] = dict(environ.Env.db_url_config(url))
     except Exception as error:  # noqa: BLE001 - the parser raises many types, some with the value
@@ -208,7 +210,7 @@ def _broker(url: str) -> str | None:
     return url or None
 
 
-def _secret_key(value: str, deployed: bool, var: Path) -> str:
+def _secret_key(value: str, var: Path, *, deployed: bool) -> str:
     if value and len(value) < SHORTEST_SECRET:
         raise EnvError(
             f"SECRET_KEY is shorter than {SHORTEST_SECRET} characters; make one with"
@@ -243,7 +245,7 @@ def _local_key(path: Path) -> str:
         ) from error
 
 
-def _hosts(source: Mapping[str, str], deployed: bool) -> tuple[str, ...]:
+def _hosts(source: Mapping[str, str], *, deployed: bool) -> tuple[str, ...]:
     hosts = _words(source, "ALLOWED_HOSTS")
     if deployed and (not hosts or "*" in hosts):
         raise EnvError(
@@ -262,7 +264,7 @@ def _origins(source: Mapping[str, str]) -> tuple[str, ...]:
     return origins
 
 
-def _debug(source: Mapping[str, str], deployed: bool) -> bool:
+def _debug(source: Mapping[str, str], *, deployed: bool) -> bool:
     debug = _one_of(source, "DEBUG", ("0", "1"), "0") == "1"
     if debug and deployed:
         raise EnvError("DEBUG is 1 in a deployment, where it would show secrets; unset it.")
@@ -305,12 +307,8 @@ def load_or_stop(source: Mapping[str, str]) -> Env:
     try:
         return load(source)
     except EnvError as error:
-        _stop(f"Firedoor did not start. {error}")
-
-
-def _stop(sentence: str) -> NoReturn:
-    sys.stderr.write(sentence + "\n")
-    raise SystemExit(EXIT_CODE)
+        sys.stderr.write(f"Firedoor did not start. {error}\n")
+        raise SystemExit(EXIT_CODE) from None
 
 
 if __name__ == "__main__":

@@ -8,6 +8,8 @@ from typing import Any
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
+from jobs.redaction import redact, scrub
+
 SHARED: tuple[Processor, ...] = (
     structlog.contextvars.merge_contextvars,
     structlog.stdlib.add_log_level,
@@ -18,24 +20,36 @@ SHARED: tuple[Processor, ...] = (
 
 
 def scrub_event(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    """Replace what looks like a secret in every value of a log event."""
-    return {name: _scrubbed(value) for name, value in event.items()}
+    """Hide what is secret by its name or by its shape in every value of a log event."""
+    redacted = redact(_plain(event))
+    if not isinstance(redacted, dict):
+        raise TypeError("a log event is a mapping")
+    return {name: _scrubbed(value) for name, value in redacted.items()}
+
+
+def _plain(value: Any) -> Any:
+    """``value`` with everything that JSON does not know as text."""
+    match value:
+        case bool() | int() | float() | str() | None:
+            return value
+        case dict():
+            return {str(name): _plain(inner) for name, inner in value.items()}
+        case list() | tuple() | set() | frozenset():
+            return [_plain(inner) for inner in value]
+        case _:
+            return str(value)
 
 
 def _scrubbed(value: Any) -> Any:
-    try:
-        from jobs.redaction import scrub
-    except ImportError:
-        return value
     match value:
-        case bool() | int() | float() | None:
-            return value
+        case str():
+            return scrub(value)
         case dict():
-            return {key: _scrubbed(inner) for key, inner in value.items()}
-        case list() | tuple():
+            return {name: _scrubbed(inner) for name, inner in value.items()}
+        case list():
             return [_scrubbed(inner) for inner in value]
         case _:
-            return scrub(str(value))
+            return value
 
 
 def configure(level: str, style: str) -> dict[str, Any]:
@@ -51,11 +65,6 @@ def configure(level: str, style: str) -> dict[str, Any]:
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=True,
     )
-    renderer: Processor = (
-        structlog.processors.JSONRenderer()
-        if style == "json"
-        else structlog.dev.ConsoleRenderer(colors=False)
-    )
     return {
         "version": 1,
         "disable_existing_loggers": False,
@@ -67,14 +76,23 @@ def configure(level: str, style: str) -> dict[str, Any]:
                     structlog.stdlib.ProcessorFormatter.remove_processors_meta,
                     structlog.processors.format_exc_info,
                     scrub_event,
-                    renderer,
+                    _renderer(style),
                 ],
             }
         },
         "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
         "root": {"handlers": ["stderr"], "level": level},
         "loggers": {
+            # Django brings handlers of its own for these; one line each is enough.
             "django": {"handlers": [], "propagate": True},
             "django.server": {"handlers": [], "propagate": True},
         },
     }
+
+
+def _renderer(style: str) -> Processor:
+    if style == "json":
+        return structlog.processors.JSONRenderer()
+    return structlog.dev.ConsoleRenderer(
+        colors=False, exception_formatter=structlog.dev.plain_traceback
+    )

@@ -20,6 +20,7 @@ SENTRY_DSN = ENV.sentry_dsn
 
 # --- Applications
 INSTALLED_APPS = [
+    "config",
     "django.contrib.admin",
     "django.contrib.auth",
     "django.contrib.contenttypes",
@@ -38,6 +39,7 @@ INSTALLED_APPS = [
     *FIREDOOR_EXTRA_APPS,
 ]
 MIDDLEWARE = [
+    "config.health.HealthMiddleware",
     "config.request_id.RequestIdMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",

@@ -1,0 +1,138 @@
+"""The environment is read once, checked, and refused with a sentence that names the variable."""
+
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from config.env import EXIT_CODE, ROOT, VARIABLES, EnvError, documentation, load
+
+SECRET = "s" * 50
+DEPLOYED = {
+    "FIREDOOR_ENVIRONMENT": "production",
+    "DATABASE_URL": "postgresql://app:pass%2Fword@db.internal:5432/firedoor",
+    "SECRET_KEY": SECRET,
+    "ALLOWED_HOSTS": "ops.example.com, ops2.example.com",
+}
+
+
+def test_an_empty_environment_is_local_sqlite_inline(tmp_path: Path) -> None:
+    env = load({"FIREDOOR_VAR": str(tmp_path / "odd #%?folder")})
+    assert (env.environment, env.deployed, env.redis_url) == ("local", False, None)
+    assert env.database["ENGINE"] == "django.db.backends.sqlite3"
+    assert env.database["NAME"] == str(tmp_path / "odd #%?folder" / "firedoor.sqlite3")
+    assert env.log_format == "console"
+
+
+def test_a_deployment_is_read_whole(tmp_path: Path) -> None:
+    env = load(DEPLOYED | {"FIREDOOR_VAR": str(tmp_path), "REDIS_URL": "rediss://broker/0"})
+    assert env.deployed
+    assert env.allowed_hosts == ("ops.example.com", "ops2.example.com")
+    assert env.database["PASSWORD"] == "pass/word"
+    assert env.redis_url == "rediss://broker/0"
+    assert env.log_format == "json"
+
+
+def test_a_database_url_alone_makes_it_a_deployment(tmp_path: Path) -> None:
+    with pytest.raises(EnvError, match="SECRET_KEY"):
+        load({"DATABASE_URL": "postgresql://db/firedoor", "FIREDOOR_VAR": str(tmp_path)})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("DATABASE_URL", "", "missing"),
+        ("DATABASE_URL", "mysql://user:hunter22@db/firedoor", "supported"),
+        ("DATABASE_URL", "postgresql://user:hunter22@db:not-a-port/firedoor", "read"),
+        ("DATABASE_URL", "postgresql://user:hunter22@db", "supported"),
+        ("DATABASE_URL", "sqlite:////tmp/hunter22", "PostgreSQL"),
+        ("REDIS_URL", "amqp://user:hunter22@broker", "redis://"),
+        ("SECRET_KEY", "", "missing"),
+        ("SECRET_KEY", "hunter22", "shorter"),
+        ("ALLOWED_HOSTS", "", "missing"),
+        ("ALLOWED_HOSTS", "*", "missing or says"),
+        ("CSRF_TRUSTED_ORIGINS", "hunter22.example.com", "scheme"),
+        ("DEBUG", "1", "deployment"),
+        ("DEBUG", "yes", "not one of"),
+        ("FIREDOOR_VAR", "/dev/null/hunter22", "folder"),
+        ("TOFU_BIN", "/hunter22", "program"),
+        ("SENTRY_DSN", "hunter22", "http"),
+        ("LOG_LEVEL", "hunter22", "not one of"),
+        ("LOG_FORMAT", "hunter22", "not one of"),
+    ],
+)
+def test_what_is_wrong_is_named_and_never_echoed(
+    tmp_path: Path, name: str, value: str, words: str
+) -> None:
+    with pytest.raises(EnvError) as refused:
+        load({"FIREDOOR_VAR": str(tmp_path)} | DEPLOYED | {name: value})
+    assert name in str(refused.value)
+    assert words in str(refused.value)
+    assert "hunter22" not in str(refused.value)
+
+
+def test_the_local_key_is_made_once_and_private(tmp_path: Path) -> None:
+    first = load({"FIREDOOR_VAR": str(tmp_path)}).secret_key
+    assert len(first) >= 50
+    assert load({"FIREDOOR_VAR": str(tmp_path)}).secret_key == first
+    assert stat.S_IMODE((tmp_path / "secret_key").stat().st_mode) == 0o600
+    assert [path.name for path in tmp_path.iterdir()] == ["secret_key"]
+
+
+def run(command: list[str], **variables: str) -> "subprocess.CompletedProcess[str]":
+    environment = {"PATH": os.environ["PATH"], **variables}
+    return subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["manage.py", "check"],
+        ["-m", "gunicorn", "--preload", "--bind", "127.0.0.1:0", "config.wsgi"],
+    ],
+    ids=["manage.py", "gunicorn"],
+)
+def test_start_up_stops_with_the_sentence_alone(tmp_path: Path, command: list[str]) -> None:
+    done = run([sys.executable, *command], FIREDOOR_VAR=str(tmp_path), REDIS_URL="nonsense")
+    assert done.returncode == EXIT_CODE
+    lines = [line for line in done.stderr.splitlines() if "[INFO]" not in line]
+    assert len(lines) == 1
+    assert lines[0].startswith("Firedoor did not start. REDIS_URL does not begin with")
+    assert done.stdout == ""
+
+
+def test_two_processes_that_start_at_once_agree_on_the_local_key(tmp_path: Path) -> None:
+    script = "from config.env import ENV; print(ENV.secret_key)"
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", script],
+            cwd=ROOT,
+            env={"FIREDOOR_VAR": str(tmp_path)},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(4)
+    ]
+    assert len({process.communicate(timeout=60)[0] for process in processes}) == 1
+
+
+def test_the_documentation_says_what_the_code_reads() -> None:
+    assert (ROOT / "docs/configuration.md").read_text() == documentation()
+
+
+def test_every_variable_that_is_read_is_listed() -> None:
+    listed = {variable.name for variable in VARIABLES}
+    seen: set[str] = set()
+
+    class Watched(dict[str, str]):
+        def get(self, name: str, default: str | None = None) -> str | None:  # type: ignore[override]
+            seen.add(name)
+            return super().get(name, default)
+
+    load(Watched(DEPLOYED | {"FIREDOOR_VAR": "/tmp"}))
+    assert seen == listed
