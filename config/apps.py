@@ -5,3 +5,6 @@ from django.apps import AppConfig
 
 class ConfigConfig(AppConfig):
     name = "config"
+
+    def ready(self) -> None:
+        from config import celery  # noqa: F401  the app must exist before the kinds become tasks

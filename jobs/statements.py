@@ -32,6 +32,7 @@ Row = Sequence[Any]
 
 UNREACHABLE = (OperationalError, InterfaceError)
 _PAUSES = (0.0, 0.2, 1.0)
+_CONTENTION = frozenset({"40001", "40P01"})  # serialisation failure, deadlock
 _MARK = re.compile(r"@(now|after|json|time|uuid|greatest)\b(?:\((\w+)\))?")
 _SQLITE_NOW = "STRFTIME('%%Y-%%m-%%d %%H:%%M:%%f', 'NOW')"
 _POSTGRESQL = {
@@ -101,10 +102,25 @@ def again(work: Callable[[], T], pauses: Sequence[float] = _PAUSES) -> T:
     for pause in pauses:
         try:
             return work()
-        except UNREACHABLE:
-            connection.close()
-            time.sleep(pause)
+        except UNREACHABLE as error:
+            if not _worth_repeating(error):
+                raise
+        time.sleep(pause)
     return work()
+
+
+def _worth_repeating(error: Exception) -> bool:
+    """Whether the connection is lost (it is closed then), or the statement fell to a deadlock.
+
+    A lock that is not available in time, for one, is an answer and no lost connection.
+    """
+    sqlstate = getattr(error.__cause__, "sqlstate", None)
+    if sqlstate in _CONTENTION:
+        return True
+    if sqlstate is not None and not sqlstate.startswith(("08", "57P")):
+        return False
+    connection.close()
+    return True
 
 
 def persist(work: Callable[[], T], seconds: float) -> T:
@@ -118,10 +134,11 @@ def persist(work: Callable[[], T], seconds: float) -> T:
     while True:
         try:
             return work()
-        except UNREACHABLE:
+        except UNREACHABLE as error:
             if connection.in_atomic_block or time.monotonic() + pause > until:
                 raise
-            connection.close()
+            if not _worth_repeating(error):
+                raise
         time.sleep(pause)
         pause = min(2.0, pause * 2)
 

@@ -44,3 +44,12 @@ class Defer(Stop):
         self.delay = delay
         self.reason = reason
         self.wait = wait
+
+
+class OutputUnusable(Stop):
+    """A step is done, but its output could not be stored: the job cannot go on."""
+
+    def __init__(self, step: str, why: str) -> None:
+        super().__init__(f"step {step} is done, but {why}; it will not run again")
+        self.step = step
+        self.why = why

@@ -26,6 +26,7 @@ def pytest_load_initial_conftests() -> None:
         _part_of_worker(int(worker.removeprefix("gw")))
         return
     os.environ["FIREDOOR_ENVIRONMENT"] = "test"
+    os.environ.setdefault("FIREDOOR_EXTRA_APPS", "tests.drills")
     os.environ["FIREDOOR_VAR"] = stack.enter_context(
         tempfile.TemporaryDirectory(prefix="firedoor-var-")
     )

@@ -1,0 +1,92 @@
+"""What follows a final state, in the transaction that wrote it: the owner's hooks, then the event.
+
+Lock order: the job's row is locked by the move itself, then the owner's rows, then alerts.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from typing import Any
+
+from django.db import connection, transaction
+
+from jobs import events, registry
+from jobs.fence import Claim
+from jobs.models import Attempt, Event, Job
+from jobs.redaction import scrub
+from jobs.states import Cause, State
+
+logger = logging.getLogger(__name__)
+
+_EVENTS = {State.SUCCEEDED: "job.succeeded", State.CANCELLED: "job.cancelled", State.DEAD: "job.dead"}
+
+
+def something_follows_success(claim: Claim) -> bool:
+    """Whether the success of this job has hooks to call or an event to write."""
+    spec = registry.find(claim.kind)
+    if claim.is_retry or spec is None or spec.after_hooks:
+        return True
+    return events.wanted("job.succeeded", claim.workspace_id)
+
+
+def follow(job_id: uuid.UUID) -> None:
+    """Call the owner's ``after`` hooks and emit the event of the final state just written."""
+    job = Job.objects.get(pk=job_id)
+    spec = registry.find(job.kind)
+    for hook in spec.after_hooks if spec else ():
+        _call_alone(job, hook)
+    plain = job.state == State.SUCCEEDED and job.retry_of_id is None
+    if plain and not events.wanted("job.succeeded", job.workspace_id):
+        return
+    events.emit(_event_type(job), job.workspace_id, job.pk, told_of(job))
+
+
+def told_of(job: Job) -> dict[str, Any]:
+    """What events tell of a job: nothing that needs redaction."""
+    last = Attempt.objects.filter(job_id=job.pk).order_by("-number").first()
+    return {
+        "kind": job.kind,
+        "key": job.key,
+        "root_id": str(job.root_id),
+        "retry_of": str(job.retry_of_id) if job.retry_of_id else None,
+        "state": job.state,
+        "cause": job.cause,
+        "attempt": job.attempt,
+        "step": last.step if last else "",
+        "error_class": last.error_class if last else "",
+        "message": last.message if last else "",
+        "reason": last.reason if last else "",
+        "fingerprint": last.fingerprint if last else "",
+        "request_id": job.request_id,
+        "traceparent": job.traceparent,
+    }
+
+
+def _event_type(job: Job) -> str:
+    return "job.uncertain" if job.cause == Cause.UNCERTAIN else _EVENTS[State(job.state)]
+
+
+def _call_alone(job: Job, hook: registry.After) -> None:
+    """Call a hook in a savepoint: if it raises, it alone is undone, and delivered again."""
+    try:
+        with transaction.atomic():
+            hook(job, job.state, None)
+    except Exception as error:
+        if connection.closed_in_transaction:
+            raise
+        name = f"{hook.__module__}.{hook.__qualname__}"
+        logger.exception("job.hook_failed", extra={"job_id": str(job.pk), "hook": name})
+        fault = scrub(f"{type(error).__name__}: {error}")[:500]
+        data = {"kind": job.kind, "hook": name, "state": job.state, "error": fault}
+        events.emit("job.hook_failed", job.workspace_id, job.pk, data, deliver=False)
+
+
+@events.receives("job.hook_failed")
+def call_hook_again(event: Event) -> None:
+    """Deliver a final state to the hook that raised, until it returns."""
+    job = Job.objects.select_for_update().get(pk=event.subject)
+    spec = registry.find(job.kind)
+    for hook in spec.after_hooks if spec else ():
+        if f"{hook.__module__}.{hook.__qualname__}" == event.data["hook"]:
+            hook(job, event.data["state"], None)

@@ -1,0 +1,152 @@
+"""How an intent becomes a job: one INSERT in the caller's transaction, one wake after it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from jobs import moves, registry
+from jobs.errors import KeyConflict, KeyInvalid, KeyReserved, MomentInvalid
+from jobs.models import Job
+from jobs.models.ids import uuid7
+from jobs.params import decode, encode_params
+from jobs.publish import after_commit
+from jobs.registry import KindSpec
+from workspaces.actors import SYSTEM, Actor, as_actor
+from workspaces.errors import NoSuchWorkspace, WorkspaceClosed
+from workspaces.models import Workspace
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import User
+
+KEY_LIMIT = 255
+RESERVED = ("http:", "schedule:", "operation:")
+_TRACEPARENT = re.compile(r"^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$")
+
+
+def enqueue(
+    kind: KindSpec | str,
+    *,
+    workspace: Workspace | int | str,
+    key: str,
+    params: Mapping[str, object],
+    eta: datetime | None = None,
+    countdown: float | None = None,
+    actor: Actor | User = SYSTEM,
+    request_id: str = "",
+    traceparent: str = "",
+    reserved: bool = False,
+) -> Job:
+    """Record one intent; ``job.created`` says whether it is new.
+
+    The row stands or falls with the caller's transaction; the wake after commit is best effort
+    and never fails or hangs the caller. The same key with the same params is a no-op that
+    answers the *newest* job of the chain. ``workspace`` is a Workspace, its id or its slug;
+    ``eta`` an aware moment, ``countdown`` seconds; ``reserved`` lets the platform's own parts
+    use a reserved prefix. *Hole:* a key means "the same intent" only while its row is kept.
+
+    Raises, having written nothing: UnknownKind, ParamsInvalid, ParamsTooLarge, KeyInvalid,
+    KeyReserved, KeyConflict (same key, other params), MomentInvalid, NoSuchWorkspace,
+    WorkspaceClosed.
+    """
+    spec = kind if isinstance(kind, KindSpec) else registry.named(kind)
+    _check_key(key, reserved=reserved)
+    when = _moment(eta, countdown)
+    text, digest = encode_params(spec.name, params)
+    decode(spec.name, spec.params, text)
+    row = {
+        "id": uuid7(),
+        "workspace": _workspace_id(workspace),
+        "kind": spec.name,
+        "key": key,
+        "params": text,
+        "digest": digest,
+        "version": spec.version,
+        "queue": spec.queue,
+        "gate": "",
+        "actor": as_actor(actor).id,
+        "request_id": request_id[:128],
+        "traceparent": traceparent if _TRACEPARENT.match(traceparent) else "",
+        "deadline": spec.deadline.total_seconds() if spec.deadline else None,
+        "eta": when,
+        "countdown": 0.0,
+        "waits": when is not None,
+    }
+    return _inserted(row)
+
+
+def _inserted(row: dict[str, Any]) -> Job:
+    if not moves.insert(row):
+        return _existing(row)
+    job = Job.objects.get(pk=row["id"])
+    job.created = True
+    if not row["waits"]:
+        after_commit(job.pk, job.kind)
+    return job
+
+
+def _existing(row: dict[str, Any]) -> Job:
+    """The newest job of the chain that holds the key, or the error that says why there is none."""
+    same = {"workspace_id": row["workspace"], "kind": row["kind"], "key": row["key"]}
+    first = Job.objects.filter(retry_of__isnull=True, **same).first()
+    if first is None:
+        raise _no_workspace(row["workspace"])
+    if first.params_digest != row["digest"]:
+        raise KeyConflict(
+            f"Nothing was enqueued: the key {row['key']!r} of {row['kind']} belongs to job "
+            f"{first.pk}, which has other params. Use one key for one intent: a new intent needs "
+            "a new key, and the same intent the same params."
+        )
+    newest = Job.objects.filter(root_id=first.root_id, successor__isnull=True).first()
+    return newest or first
+
+
+def _no_workspace(workspace_id: int) -> NoSuchWorkspace | WorkspaceClosed:
+    slug = Workspace.objects.filter(pk=workspace_id).values_list("slug", flat=True).first()
+    return NoSuchWorkspace(workspace_id) if slug is None else WorkspaceClosed(slug)
+
+
+def _workspace_id(workspace: Workspace | int | str) -> int:
+    if isinstance(workspace, Workspace):
+        return workspace.pk
+    if isinstance(workspace, int):
+        return workspace
+    found = Workspace.objects.filter(slug=workspace).values_list("pk", flat=True).first()
+    if found is None:
+        raise NoSuchWorkspace(workspace)
+    return found
+
+
+def _check_key(key: str, *, reserved: bool) -> None:
+    if not isinstance(key, str) or not key.strip() or not key.isprintable():
+        raise KeyInvalid(
+            "Nothing was enqueued: the key is empty or holds characters that cannot be shown. "
+            "A key is text that names the intent, such as 'order-42'."
+        )
+    if len(key) > KEY_LIMIT:
+        raise KeyInvalid(
+            f"Nothing was enqueued: the key has {len(key)} characters and may have {KEY_LIMIT}. "
+            "Shorten it, or use a digest of what it names."
+        )
+    if key.startswith(RESERVED) and not reserved:
+        raise KeyReserved(
+            f"Nothing was enqueued: keys that start with {', '.join(RESERVED)} belong to the "
+            "platform. Choose another prefix."
+        )
+
+
+def _moment(eta: datetime | None, countdown: float | None) -> datetime | None:
+    if eta is not None and countdown is not None:
+        raise MomentInvalid("Nothing was enqueued: give either eta or countdown, not both.")
+    if countdown is not None:
+        if not 0 <= countdown <= 366 * 86400:
+            raise MomentInvalid("Nothing was enqueued: countdown is in seconds, from 0 to a year.")
+        return datetime.now(UTC) + timedelta(seconds=countdown) if countdown else None
+    if eta is not None and eta.tzinfo is None:
+        raise MomentInvalid(
+            "Nothing was enqueued: eta has no time zone. Pass an aware datetime, for example "
+            "datetime(2030, 1, 1, tzinfo=UTC)."
+        )
+    return eta

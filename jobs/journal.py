@@ -1,0 +1,215 @@
+"""What a run has recorded of its steps, and how it records more: every write under the fence."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db import transaction
+from django.db.models import DurationField, ExpressionWrapper, F
+from django.db.models.functions import Now
+from django.utils import timezone
+
+from jobs import moves
+from jobs.events import emit
+from jobs.fence import Claim, Standing
+from jobs.models import Attempt, Job
+from jobs.models import Step as StepRow
+from jobs.params import OutputRejected, encode_output
+from jobs.redaction import learn, secrets_in
+from jobs.states import AttemptOutcome, StepState
+from jobs.statements import persist
+from jobs.steps import Step
+from jobs.stops import CancelRequested, DeadlinePassed, LeaseLost, OutputUnusable
+from jobs.worker import is_gone
+
+
+@dataclass
+class Checkpoint:
+    """A recorded step. ``opens_in`` is in seconds from the moment it was loaded."""
+
+    state: StepState
+    output: object = None
+    output_error: str = ""
+    attempt: int = 0
+    written_by: uuid.UUID | None = None
+    intent_at: datetime | None = None
+    opens_in: float = 0.0
+    late: bool = False
+    late_output: object = None
+
+
+class Journal:
+    """The checkpoints of one attempt. Belongs to the thread that runs the handler.
+
+    Each write retries in place while the database is out of reach, until the lease ends, and
+    raises LeaseLost where the fence matches nothing: somebody else owns the job, or it is final.
+    """
+
+    def __init__(self, claim: Claim, redact: Sequence[str] = ()) -> None:
+        self.claim = claim
+        self.fence = claim.fence
+        self.checkpoints = _stored(claim) if claim.has_history else {}
+        self.lost = False
+        self._redact = redact
+        self._loaded = time.monotonic()
+        self._standing = Standing(cancel_requested=False, deadline_passed=False)
+        for checkpoint in self.checkpoints.values():
+            self._learn(checkpoint.output)
+
+    def boundary(self) -> None:
+        """Raise what stops the run here: a lost lease, a cancel, a passed deadline."""
+        if self.lost:
+            raise LeaseLost
+        if self._standing.cancel_requested:
+            raise CancelRequested
+        if self._standing.deadline_passed:
+            raise DeadlinePassed
+
+    def noted(self, standing: Standing | None) -> None:
+        """Take in what a fenced write told about the job; None means that the lease is lost."""
+        if standing is None:
+            self.lost = True
+            raise LeaseLost
+        self._standing = standing
+
+    def is_open(self, checkpoint: Checkpoint) -> bool:
+        """Whether an intent has no outcome and sending again is not known to be safe."""
+        passed = time.monotonic() - self._loaded
+        return checkpoint.state is StepState.STARTED and checkpoint.opens_in <= passed
+
+    def hold(self) -> None:
+        """Lock the job row by the fence, inside the caller's transaction, and extend the lease."""
+        self.noted(moves.renew(self.fence))
+
+    def renew(self) -> None:
+        self._write(lambda: moves.renew(self.fence))
+
+    def progress(self, text: str) -> None:
+        self._write(lambda: moves.progress(self.fence, text))
+
+    def begin(self, step: Step[..., object]) -> None:
+        """Commit the intent of ``step``, before anything is done about it."""
+        remembers = step.remembers.total_seconds() if step.remembers else 0.0
+        self._write(
+            lambda: moves.begin_step(
+                self.fence,
+                name=step.name,
+                effect=step.effect.value,
+                boundary=step.boundary,
+                remembers=remembers,
+            )
+        )
+        self.checkpoints[step.name] = Checkpoint(
+            StepState.STARTED,
+            attempt=self.fence.attempt,
+            intent_at=timezone.now(),
+            opens_in=time.monotonic() - self._loaded + remembers,
+        )
+
+    def deny(self, step: Step[..., object]) -> None:
+        """Close an intent whose effect surely did not happen."""
+        self._write(lambda: moves.deny_step(self.fence, name=step.name))
+        self.checkpoints[step.name] = Checkpoint(StepState.NOT_DONE, attempt=self.fence.attempt)
+
+    def store(self, step: Step[..., object], output: object) -> object:
+        """Commit that ``step`` is done, and return its output as any later attempt will see it.
+
+        An output that cannot be stored is recorded as such: the effect has happened and must
+        never run again. Raises OutputUnusable then. After a lost lease the output of a step with
+        an intent is kept as evidence, and LeaseLost raised.
+        """
+        try:
+            text: str | None = encode_output(output)
+            fault = ""
+        except OutputRejected as error:
+            text, fault = None, str(error)[:300]
+        try:
+            self._write(lambda: self._finish(step, text, fault))
+        except LeaseLost:
+            if step.begins and text is not None:
+                self._keep_late(step, text)
+            raise
+        return self._remember(step, text, fault)
+
+    def store_within(self, step: Step[..., object], output: object) -> object:
+        """Write the checkpoint inside the caller's transaction. Raises OutputRejected."""
+        text = encode_output(output)
+        self.noted(self._finish(step, text, ""))
+        return self._remember(step, text, "")
+
+    def seconds_until_over(self, checkpoint: Checkpoint) -> float:
+        """How long until the attempt that wrote an intent can surely do nothing any more; 0: now.
+
+        It is over once its own worker reported an outcome (or a deferral, which leaves no row),
+        once its process is gone on this host, or once its hard time limit has passed.
+        """
+        left = ExpressionWrapper(F("kill_at") - Now(), output_field=DurationField())
+        writer = (
+            Attempt.objects.filter(
+                job_id=checkpoint.written_by or self.fence.job_id, number=checkpoint.attempt
+            )
+            .annotate(left=left)
+            .first()
+        )
+        if writer is None or writer.outcome != AttemptOutcome.LOST or is_gone(writer.worker):
+            return 0.0
+        return max(0.0, writer.left.total_seconds())
+
+    def _finish(self, step: Step[..., object], text: str | None, fault: str) -> Standing | None:
+        return moves.finish_step(
+            self.fence,
+            name=step.name,
+            effect=step.effect.value,
+            boundary=step.boundary,
+            output=text,
+            output_error=fault,
+        )
+
+    def _remember(self, step: Step[..., object], text: str | None, fault: str) -> object:
+        output = None if text is None else json.loads(text)
+        self.checkpoints[step.name] = Checkpoint(
+            StepState.DONE, output, fault, attempt=self.fence.attempt
+        )
+        if fault:
+            raise OutputUnusable(step.name, fault)
+        self._learn(output)
+        return output
+
+    def _write(self, write: Callable[[], Standing | None]) -> None:
+        self.noted(persist(write, self.fence.lease))
+
+    def _keep_late(self, step: Step[..., object], text: str) -> None:
+        with transaction.atomic():
+            job = Job.objects.select_for_update().get(pk=self.fence.job_id)
+            if moves.keep_late_output(self.fence, name=step.name, output=text):
+                data = {"kind": job.kind, "step": step.name, "attempt": self.fence.attempt}
+                emit("job.late_write", job.workspace_id, job.pk, data)
+
+    def _learn(self, output: object) -> None:
+        learn(secrets_in(output, self._redact))
+
+
+def _stored(claim: Claim) -> dict[str, Checkpoint]:
+    opens = ExpressionWrapper(F("opens_at") - Now(), output_field=DurationField())
+    rows = StepRow.objects.filter(job_id=claim.fence.job_id).annotate(opens_in=opens)
+    return {row.name: _checkpoint(row) for row in rows}
+
+
+def _checkpoint(row: StepRow) -> Checkpoint:
+    opens_in = getattr(row, "opens_in", None)
+    return Checkpoint(
+        state=StepState(row.state),
+        output=row.output,
+        output_error=row.output_error,
+        attempt=row.attempt,
+        written_by=row.carried_from,
+        intent_at=row.intent_at,
+        opens_in=opens_in.total_seconds() if opens_in is not None else 0.0,
+        late=row.late_at is not None,
+        late_output=row.late_output,
+    )

@@ -1,0 +1,62 @@
+"""Waking a worker: best effort, never in the way of the caller.
+
+The row is committed before anything is published, so a lost wake costs time and never the job:
+the upkeep pass publishes it again. With no broker configured (inline mode) the calling thread
+itself runs what is due, unless it serves requests.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import uuid
+from collections.abc import Sequence
+from functools import partial
+
+from django.conf import settings
+from django.db import transaction
+
+from jobs import registry, tasks
+from jobs.drain import drain
+
+logger = logging.getLogger(__name__)
+
+SKIP_SECONDS = 5.0
+
+
+class _Broker:
+    """Whether publishing is worth trying, in this process."""
+
+    skip_until = 0.0
+
+
+_mode = threading.local()
+
+
+def after_commit(job_id: uuid.UUID, kind: str) -> None:
+    """Wake a worker for a job once the caller's transaction has committed."""
+    transaction.on_commit(partial(publish, [(job_id, kind)]), robust=True)
+
+
+def publish(wakes: Sequence[tuple[uuid.UUID, str]]) -> bool:
+    """Publish wakes now; False if the broker could not be reached (skipped for 5 s then)."""
+    if settings.FIREDOOR_INLINE:
+        if not getattr(_mode, "serving", False):
+            drain()
+        return True
+    known = [(job_id, kind) for job_id, kind in wakes if registry.find(kind) is not None]
+    if time.monotonic() < _Broker.skip_until:
+        return False
+    try:
+        tasks.send(known)
+    except tasks.BrokerUnreachable as error:
+        _Broker.skip_until = time.monotonic() + SKIP_SECONDS
+        logger.warning("broker.unreachable", extra={"error": type(error).__name__})
+        return False
+    return True
+
+
+def serve_only() -> None:
+    """Never drain in this thread: it serves requests, and a worker thread runs the jobs."""
+    _mode.serving = True

@@ -1,0 +1,103 @@
+"""The run a handler holds: it calls steps, and stops at their boundaries."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import Any, ParamSpec, TypeVar
+
+from django.utils import timezone
+
+from jobs.effects import perform
+from jobs.fence import Claim
+from jobs.journal import Journal
+from jobs.outcomes import EffectSeen, Meaning, classify
+from jobs.params import canonical
+from jobs.redaction import scrub
+from jobs.registry import KindSpec
+from jobs.steps import Step
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+STEPS_LIMIT = 10_000
+
+
+class Run:
+    """One attempt of one job, as its handler sees it. Belongs to the handler's thread.
+
+    Code between steps runs again on every attempt; finished steps never do.
+    """
+
+    def __init__(self, spec: KindSpec, claim: Claim) -> None:
+        self.spec = spec
+        self.claim = claim
+        self.journal = Journal(claim, spec.redact)
+        self.job_id = claim.fence.job_id
+        self.key = claim.key
+        self.root_id = claim.root_id
+        self.workspace = claim.workspace_id
+        self.attempt = claim.fence.attempt
+        self.log = logging.getLogger(f"jobs.run.{spec.name}")
+        self.step_name = ""
+        self.cost: dict[str, Any] | None = None
+        self.provider_request_id = ""
+        self._inside = False
+        self._thread = threading.get_ident()
+
+    def __call__(self, step: Step[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """The step's output: the stored one if it is done, or else that of running it now.
+
+        Always the JSON round trip of what the function returned. Raises what the function
+        raises; LookupError, TypeError or RuntimeError for a step that is not this kind's, lacks
+        its ``.at(i)``, is called inside another step or from another thread.
+        """
+        self._check_call(step)
+        self.step_name, self._inside = step.name, True
+        try:
+            output: Any = perform(self.journal, step, args, kwargs, self._effect_of)
+        finally:
+            self._inside = False
+        self.step_name = ""
+        return output  # type: ignore[no-any-return]
+
+    def check(self) -> None:
+        """Stop here if the run is to stop: for long code between steps. Costs no query."""
+        self.journal.boundary()
+
+    def progress(self, fraction: float, text: str = "") -> None:
+        """Show how far the job is: ``fraction`` from 0 to 1, and a sentence."""
+        shown = {"fraction": min(1.0, max(0.0, fraction)), "text": scrub(text)[:500]}
+        self.journal.progress(canonical(shown))
+
+    def record_cost(self, amount: float, currency: str, provider_request_id: str = "") -> None:
+        """Keep with this attempt what it cost. Adds up over several calls in one currency."""
+        earlier = self.cost["amount"] if self.cost and self.cost["currency"] == currency else 0.0
+        self.cost = {"amount": earlier + amount, "currency": currency}
+        if provider_request_id:
+            self.provider_request_id = scrub(provider_request_id)[:200]
+
+    def meaning_of(self, error: Exception) -> Meaning:
+        """What an exception means for this kind."""
+        return classify(
+            error,
+            now=timezone.now(),
+            autoretry_for=self.spec.autoretry_for,
+            dont_autoretry_for=self.spec.dont_autoretry_for,
+        )
+
+    def _effect_of(self, error: Exception) -> EffectSeen:
+        return self.meaning_of(error).effect
+
+    def _check_call(self, step: Step[..., Any]) -> None:
+        if threading.get_ident() != self._thread:
+            raise RuntimeError(f"step {step.name!r} was called from another thread than its run's")
+        if self._inside:
+            raise RuntimeError(f"step {step.name!r} was called inside step {self.step_name!r}")
+        if step.many:
+            raise TypeError(f"step {step.name!r} has many=True: call run({step.name}.at(i), …)")
+        if self.spec.step_named(step.name) is None:
+            raise LookupError(f"step {step.name!r} is not declared by kind {self.spec.name}")
+        known = self.journal.checkpoints
+        if len(known) >= STEPS_LIMIT and step.name not in known:
+            raise RuntimeError(f"a job may have {STEPS_LIMIT} steps; split this one")

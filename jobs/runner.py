@@ -1,0 +1,248 @@
+"""One attempt: claim, build the run, call the handler, close the attempt.
+
+*Hole:* the handler may have done things outside its steps before a crash; those run again.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import random
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from functools import partial
+
+import structlog
+from django.conf import settings
+from django.db import connection, transaction
+
+from jobs import ending, moves, registry
+from jobs.backoff import SPREAD, delay_after
+from jobs.errors import ParamsInvalid
+from jobs.failure import Evidence, evidence_of
+from jobs.fence import AttemptRecord, Claim, Ended
+from jobs.heartbeat import HEARTBEAT
+from jobs.models import Attempt
+from jobs.outcomes import Again, Budget, Decision, after_failure
+from jobs.params import OutputRejected, canonical, decode, encode_output
+from jobs.redaction import knowing, secrets_in
+from jobs.registry import KindSpec
+from jobs.run import Run
+from jobs.states import AttemptOutcome, Cause, WaitReason
+from jobs.statements import UNREACHABLE, persist
+from jobs.stops import (
+    CancelRequested,
+    DeadlinePassed,
+    Defer,
+    LeaseLost,
+    OutputUnusable,
+    Stop,
+    Uncertain,
+)
+from jobs.worker import identity
+
+logger = logging.getLogger(__name__)
+
+INLINE_MARGIN = 60.0
+UNSTARTABLE_DELAY = 30.0
+
+
+class ClaimUnavailable(Exception):
+    """The database could not be reached before any author's code ran: try the message again."""
+
+
+def execute(kind: str, job_id: uuid.UUID) -> bool:
+    """Run one attempt of a job of ``kind``; False if there was nothing to claim.
+
+    Raises ClaimUnavailable while the database is out of reach. No failure of the job itself is
+    raised: it is recorded.
+    """
+    spec = registry.named(kind)
+    begun = time.monotonic()
+    claim = _claimed(spec, job_id)
+    if claim is None:
+        logger.debug("job.nothing_to_claim", extra={"job_id": str(job_id)})
+        return False
+    secrets = secrets_in(json.loads(claim.params), spec.redact)
+    with _speaking_of(claim), knowing(secrets):
+        _attempt(spec, claim, begun + spec.time_limit)
+    return True
+
+
+def _claimed(spec: KindSpec, job_id: uuid.UUID) -> Claim | None:
+    lease = spec.lease.total_seconds()
+    if settings.FIREDOOR_INLINE:
+        lease = spec.time_limit + INLINE_MARGIN
+    try:
+        return moves.claim(job_id, worker=identity(), lease=lease, time_limit=spec.time_limit)
+    except UNREACHABLE as error:
+        raise ClaimUnavailable(str(error)) from error
+
+
+@contextmanager
+def _speaking_of(claim: Claim) -> Iterator[None]:
+    """Put the job's name on every log line of its attempt."""
+    words = {
+        "job_id": str(claim.fence.job_id),
+        "kind": claim.kind,
+        "attempt": claim.fence.attempt,
+        "workspace": claim.workspace_id,
+        "request_id": claim.request_id,
+    }
+    with structlog.contextvars.bound_contextvars(**words):
+        yield
+
+
+def _attempt(spec: KindSpec, claim: Claim, kill_at: float) -> None:
+    try:
+        arguments = decode(spec.name, spec.params, claim.params)
+    except ParamsInvalid:
+        # An older worker meets newer params in every rolling deploy: the sweeper decides later.
+        _close(partial(moves.defer, claim.fence, delay=UNSTARTABLE_DELAY, wait=WaitReason.UNSTARTABLE), claim)
+        return
+    run = Run(spec, claim)
+    beating = nullcontext() if settings.FIREDOOR_INLINE else HEARTBEAT.keeping(run.journal, kill_at)
+    with beating:
+        try:
+            result = encode_output(spec.handler(run, **arguments))
+        except LeaseLost:
+            logger.warning("job.lease_lost")
+        except Stop as stop:
+            _stopped(run, stop)
+        except OutputRejected as error:
+            _failed(run, error)
+        except Exception as error:
+            _failed(run, error)
+        else:
+            _succeeded(run, result)
+
+
+def _succeeded(run: Run, result: str) -> None:
+    claim, record = run.claim, _record(run, AttemptOutcome.SUCCEEDED)
+    open_steps = any(map(run.journal.is_open, run.journal.checkpoints.values()))
+    follows = open_steps or ending.something_follows_success(claim)
+    _close(partial(moves.succeed, claim.fence, result=result, record=record), claim, follows=follows)
+
+
+def _stopped(run: Run, stop: Stop) -> None:
+    fence = run.claim.fence
+    if isinstance(stop, Defer):
+        _close(partial(moves.defer, fence, delay=max(0.0, stop.delay), wait=stop.wait), run.claim)
+        return
+    outcome, cause = _STOPPED[type(stop)]
+    evidence = evidence_of(stop, kind=run.spec.name, step=run.step_name)
+    reason = evidence.message or type(stop).__name__
+    record = replace(_record(run, outcome, evidence), classification="dead", reason=reason)
+    _close(partial(moves.end, fence, record, cause=cause), run.claim, follows=True)
+
+
+_STOPPED: dict[type[Stop], tuple[AttemptOutcome, Cause | None]] = {
+    CancelRequested: (AttemptOutcome.CANCELLED, None),
+    DeadlinePassed: (AttemptOutcome.FAILED, Cause.DEADLINE),
+    OutputUnusable: (AttemptOutcome.FAILED, Cause.TERMINAL),
+    Uncertain: (AttemptOutcome.UNCERTAIN, Cause.UNCERTAIN),
+}
+
+
+def _failed(run: Run, error: Exception) -> None:
+    """Classify, decide, and move the job accordingly."""
+    meaning = run.meaning_of(error)
+    decision = _decided(run, error)
+    if meaning.outcome is AttemptOutcome.TIMED_OUT:
+        connection.close()  # the limit may have struck in mid-query, which no later query survives
+    evidence = evidence_of(error, kind=run.spec.name, step=run.step_name)
+    again = Again.DEAD if decision.cause else meaning.again
+    record = replace(
+        _record(run, meaning.outcome, evidence), classification=again.value, reason=decision.reason
+    )
+    logger.warning("job.attempt_failed", extra={"error_class": evidence.error_class, "reason": decision.reason})
+    fence = run.claim.fence
+    if decision.cause is None:
+        later = partial(moves.retry_later, fence, record, delay=decision.delay, failure=True)
+        _close(later, run.claim)
+        return
+    end = partial(moves.end, fence, record, cause=decision.cause, failure=True)
+    _close(end, run.claim, follows=True)
+
+
+def _decided(run: Run, error: Exception) -> Decision:
+    meaning = run.meaning_of(error)
+    spec, claim = run.spec, run.claim
+    delay = delay_after(
+        claim.failures + 1,
+        base=spec.retry_backoff,
+        cap=spec.retry_backoff_max,
+        spread=random.uniform(0.0, SPREAD) if spec.retry_jitter else 0.0,  # noqa: S311  no secret
+        own=meaning.delay,
+        retry_after=meaning.retry_after,
+    )
+    decision = after_failure(meaning, budget_of(spec, claim), delay)
+    if decision.cause is None and _nobody_to_ask(run):
+        reason = f"{meaning.reason}; step {run.step_name} was started and nobody can be asked"
+        return Decision(Cause.UNCERTAIN, reason, failure=True)
+    return decision
+
+
+def _nobody_to_ask(run: Run) -> bool:
+    """Whether a retry could only find out that an open step has no ``reconcile``."""
+    return any(
+        run.journal.is_open(checkpoint) and step is not None and step.reconcile is None
+        for name, checkpoint in run.journal.checkpoints.items()
+        if (step := run.spec.step_named(name)) is not None
+    )
+
+
+def budget_of(spec: KindSpec, claim: Claim) -> Budget:
+    """What the claimed job may still spend, before this attempt's end is counted."""
+    return Budget(
+        failures=claim.failures,
+        losses=claim.losses,
+        max_retries=spec.max_retries,
+        max_losses=spec.max_losses,
+        seconds_left=claim.seconds_left,
+        loss_is_failure=spec.loss_is_failure,
+    )
+
+
+def _record(run: Run, outcome: AttemptOutcome, evidence: Evidence | None = None) -> AttemptRecord:
+    return AttemptRecord(
+        outcome=outcome,
+        step=run.step_name if evidence else "",
+        error_class=evidence.error_class if evidence else "",
+        message=evidence.message if evidence else "",
+        traceback=evidence.traceback if evidence else "",
+        fingerprint=evidence.fingerprint if evidence else "",
+        cost=canonical(run.cost) if run.cost else None,
+        provider_request_id=run.provider_request_id,
+    )
+
+
+def _close(move: Callable[[], Ended | None], claim: Claim, *, follows: bool = False) -> None:
+    """Close the attempt, trying for as long as the lease may hold; never re-enters the handler.
+
+    Where something ``follows`` the move (hooks, events), both are one transaction.
+    """
+
+    def both() -> Ended | None:
+        with transaction.atomic():
+            ended = move()
+            if ended is not None:
+                ending.follow(claim.fence.job_id)
+            return ended
+
+    ended = persist(both if follows else move, claim.fence.lease)
+    if ended is None and not _closed_before(claim):
+        logger.warning("job.late_close")
+        return
+    logger.info("job.attempt_closed", extra={"state": ended.state.value if ended else "as before"})
+
+
+def _closed_before(claim: Claim) -> bool:
+    """Whether this attempt was closed by a commit of its own whose answer was lost."""
+    fence = claim.fence
+    return Attempt.objects.filter(
+        job_id=fence.job_id, number=fence.attempt, worker=fence.worker
+    ).exists()

@@ -1,0 +1,251 @@
+"""One upkeep pass: what keeps every job moving when messages, workers or beats are lost.
+
+Reap expired leases, bury what can never start, publish what is due, deliver events again. Rows
+are found by their state on every pass, one row a transaction, in bounded batches; a bad row never
+stops the rest, and any number of passes may run at once.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+
+import pydantic
+from django.conf import settings
+from django.db import connection, transaction
+from django.db.models import F, Q
+from django.db.models.functions import Now
+
+from jobs import ending, events, moves, registry
+from jobs.backoff import SPREAD, delay_after
+from jobs.fence import AttemptRecord, Ended, Fence
+from jobs.models import Event, Job, Upkeep
+from jobs.outcomes import Budget, Decision, after_loss
+from jobs.publish import publish
+from jobs.registry import KindSpec
+from jobs.states import AttemptOutcome, Cause, State, WaitReason
+from jobs.worker import identity, is_gone
+
+logger = logging.getLogger(__name__)
+
+BATCH = 500
+GRACE_AFTER = timedelta(seconds=30)
+UNSTARTABLE_AFTER = timedelta(hours=1)
+UPKEEP = "sweep"
+
+# Where a job's kind is unknown here, its losses are bounded by the defaults of a kind.
+_DEFAULTS = KindSpec(name="unknown.kind", handler=print, steps=(), params=pydantic.BaseModel)
+
+
+@dataclass
+class Pass:
+    """What one pass did."""
+
+    reaped: int = 0
+    buried: int = 0
+    published: int = 0
+    delivered: int = 0
+    faults: int = 0
+    graced: bool = False
+
+
+def sweep(*, reap_now: bool = False) -> Pass:
+    """One upkeep pass.
+
+    A pass that comes more than 30 s after the one before (a start, an outage, a pause) gives
+    every running job one more lease before it reaps, since their workers may have been unable
+    to renew; ``reap_now`` skips that grace. Raises only what the database raises when it is out
+    of reach at the start.
+    """
+    done = Pass()
+    done.graced = _first_in_a_while() and not reap_now
+    if done.graced:
+        _extend_all()
+    else:
+        done.reaped = _each(_expired(), _reap, done)
+    done.buried = _each(_past_deadline(), _bury_late, done)
+    done.buried += _each(_unstartable(), _bury_unstartable, done)
+    done.delivered = _each(_undelivered(), _deliver, done)
+    done.published = _publish_due()
+    return done
+
+
+def _first_in_a_while() -> bool:
+    """Note this pass; whether the one before is long ago (or never was)."""
+    with transaction.atomic():
+        row = Upkeep.objects.select_for_update().filter(name=UPKEEP)
+        fresh = row.filter(passed_at__gt=Now() - GRACE_AFTER).exists()
+        changed = Upkeep.objects.filter(name=UPKEEP).update(passed_at=Now(), by=identity())
+        if not changed:
+            Upkeep.objects.create(name=UPKEEP, passed_at=Now(), by=identity())
+    return not fresh
+
+
+def _each(ids: list[uuid.UUID] | list[int], work: Callable[..., bool], done: Pass) -> int:
+    """Do ``work`` for each id in a transaction of its own; a bad one is logged and passed over."""
+    count = 0
+    for each in ids:
+        try:
+            with transaction.atomic():
+                count += work(each)
+        except Exception:
+            done.faults += 1
+            logger.exception("sweep.row_failed", extra={"row": str(each), "work": work.__name__})
+    return count
+
+
+def _locked(job_id: uuid.UUID, **state: object) -> Job | None:
+    skip = connection.features.has_select_for_update_skip_locked
+    rows = Job.objects.select_for_update(skip_locked=skip, of=("self",) if skip else ())
+    return rows.filter(pk=job_id, **state).first()
+
+
+# --- leases --------------------------------------------------------------------------------------
+
+
+def _expired() -> list[uuid.UUID]:
+    running = Job.objects.filter(state=State.RUNNING)
+    late = list(running.filter(lease_until__lt=Now()).values_list("pk", flat=True)[:BATCH])
+    if settings.FIREDOOR_INLINE:
+        rows = running.values_list("pk", "worker")[:BATCH]
+        late += [pk for pk, worker in rows if is_gone(worker) and pk not in late]
+    return late
+
+
+def _extend_all() -> None:
+    """Give every running job one more lease: its worker may have had no database to renew it."""
+    for spec in registry.KINDS.values():
+        lease = Now() + spec.lease
+        Job.objects.filter(state=State.RUNNING, kind=spec.name, lease_until__lt=lease).update(
+            lease_until=lease
+        )
+
+
+def _reap(job_id: uuid.UUID) -> bool:
+    """Close the attempt of a worker that no longer renews its lease."""
+    job = _locked(job_id, state=State.RUNNING)
+    if job is None or not _is_over(job):
+        return False
+    timed_out = Job.objects.filter(
+        pk=job_id, kill_at__lt=Now(), kill_at__lte=F("lease_until")
+    ).exists()
+    decision = _after_loss(job, timed_out=timed_out)
+    outcome = AttemptOutcome.TIMED_OUT if timed_out else AttemptOutcome.LOST
+    record = AttemptRecord(
+        outcome=outcome,
+        classification="dead" if decision.cause else "retry",
+        reason=decision.reason,
+        message=f"{decision.reason}: {job.worker} did not renew its lease",
+    )
+    ended = _close(job, record, decision)
+    if ended is not None and ended.state is not State.QUEUED:
+        ending.follow(job.pk)
+    logger.warning("sweep.reaped", extra={"job_id": str(job.pk), "reason": decision.reason})
+    return ended is not None
+
+
+def _is_over(job: Job) -> bool:
+    if settings.FIREDOOR_INLINE and is_gone(job.worker):
+        return True
+    return Job.objects.filter(pk=job.pk, lease_until__lt=Now()).exists()
+
+
+def _close(job: Job, record: AttemptRecord, decision: Decision) -> Ended | None:
+    fence = Fence(job.pk, job.attempt, job.worker, lease=0.0)
+    counts = {"failure": decision.failure, "loss": decision.loss}
+    if job.cancel_requested_at is not None:
+        return moves.end(fence, record, cause=None, own=False, **counts)
+    if decision.cause is not None:
+        return moves.end(fence, record, cause=decision.cause, own=False, **counts)
+    return moves.retry_later(fence, record, delay=decision.delay, **counts)
+
+
+def _after_loss(job: Job, *, timed_out: bool) -> Decision:
+    spec = registry.find(job.kind) or _DEFAULTS
+    left = Job.objects.filter(pk=job.pk).annotate(left=F("deadline_at") - Now()).values_list("left", flat=True)[0]
+    count = job.failures + job.losses + 1
+    delay = delay_after(
+        count,
+        base=spec.retry_backoff,
+        cap=spec.retry_backoff_max,
+        spread=random.uniform(0.0, SPREAD) if spec.retry_jitter else 0.0,  # noqa: S311  no secret
+    )
+    budget = Budget(
+        failures=job.failures,
+        losses=job.losses,
+        max_retries=spec.max_retries,
+        max_losses=spec.max_losses,
+        seconds_left=left.total_seconds() if left is not None else None,
+        loss_is_failure=spec.loss_is_failure,
+    )
+    return after_loss(budget, delay, timed_out=timed_out)
+
+
+# --- what can never start ------------------------------------------------------------------------
+
+
+def _past_deadline() -> list[uuid.UUID]:
+    late = Job.objects.filter(state=State.QUEUED, deadline_at__lte=Now())
+    return list(late.values_list("pk", flat=True)[:BATCH])
+
+
+def _unstartable() -> list[uuid.UUID]:
+    stuck = Job.objects.filter(
+        state=State.QUEUED,
+        wait_reason=WaitReason.UNSTARTABLE,
+        wait_since__lt=Now() - UNSTARTABLE_AFTER,
+    )
+    return list(stuck.values_list("pk", flat=True)[:BATCH])
+
+
+def _bury_late(job_id: uuid.UUID) -> bool:
+    return _bury(job_id, Cause.DEADLINE)
+
+
+def _bury_unstartable(job_id: uuid.UUID) -> bool:
+    return _bury(job_id, Cause.UNSTARTABLE)
+
+
+def _bury(job_id: uuid.UUID, cause: Cause) -> bool:
+    if _locked(job_id, state=State.QUEUED) is None or moves.bury(job_id, cause) is None:
+        return False
+    ending.follow(job_id)
+    return True
+
+
+# --- waking and telling --------------------------------------------------------------------------
+
+
+def _publish_due() -> int:
+    """Publish what is due; the first broker error ends it for this pass."""
+    if settings.FIREDOOR_INLINE:
+        publish([])
+        return 0
+    due = moves.take_due(BATCH)
+    for job_id, kind, _queue in due:
+        if registry.find(kind) is None:
+            moves.mark_unstartable(job_id)
+    wakes = [(job_id, kind) for job_id, kind, _queue in due if registry.find(kind) is not None]
+    return len(wakes) if wakes and publish(wakes) else 0
+
+
+def _undelivered() -> list[int]:
+    """Events to deliver again, each a little later than the time before."""
+    waiting = Event.objects.filter(delivered_at__isnull=True, tries__lt=events.MAX_TRIES)
+    due = Q(tries__lte=3)
+    for tries in range(4, events.MAX_TRIES):
+        due |= Q(tries=tries, created_at__lt=Now() - timedelta(seconds=2**min(tries, 14)))
+    return list(waiting.filter(due).order_by("pk").values_list("pk", flat=True)[:BATCH])
+
+
+def _deliver(event_id: int) -> bool:
+    event = (
+        Event.objects.select_for_update(skip_locked=connection.features.has_select_for_update_skip_locked)
+        .filter(pk=event_id, delivered_at__isnull=True)
+        .first()
+    )
+    return event is not None and events.deliver_now(event)

@@ -1,0 +1,82 @@
+"""The Celery adapters: one task a kind, with the kind's name, queue and limits.
+
+A message only wakes a worker and carries an id. The task's own retries are the envelope's: they
+cover a database out of reach *before* any author's code; the job's retries live in its row.
+"""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Iterable
+from typing import Any
+
+from celery import Celery, current_app
+from celery.exceptions import SoftTimeLimitExceeded
+from kombu.exceptions import OperationalError as BrokerUnreachable
+
+from jobs import registry, runner
+from jobs.outcomes import Again, classify_as
+from jobs.states import AttemptOutcome
+
+classify_as(
+    SoftTimeLimitExceeded,
+    again=Again.RETRY,
+    reason="soft_time_limit",
+    outcome=AttemptOutcome.TIMED_OUT,
+)
+
+# A healthy broker answers within milliseconds; a frozen one must not hang the caller.
+_PATIENCE = {"socket_timeout": 0.5, "socket_connect_timeout": 0.5}
+_local = threading.local()
+
+
+def register() -> None:
+    """Register a task for every kind. Called when the kinds are known."""
+    for spec in registry.KINDS.values():
+        if spec.name not in current_app.tasks:
+            _add(current_app, spec)
+
+
+def _add(app: Celery, spec: registry.KindSpec) -> None:
+    def wake(job_id: str) -> None:
+        runner.execute(spec.name, uuid.UUID(job_id))
+
+    # Celery's own jitter can be 0 s; plain doubling from 1 s is the floor.
+    app.task(
+        wake,
+        name=spec.name,
+        queue=spec.queue,
+        soft_time_limit=spec.soft_time_limit,
+        time_limit=spec.time_limit,
+        autoretry_for=(runner.ClaimUnavailable,),
+        max_retries=5,
+        retry_backoff=1,
+        retry_backoff_max=30,
+        retry_jitter=False,
+    )
+
+
+def send(wakes: Iterable[tuple[uuid.UUID, str]]) -> None:
+    """Publish a message for each ``(job id, kind)``.
+
+    Bounded to about a second each while the broker is refused or frozen. Raises
+    BrokerUnreachable at the first failure; the rest is then unsent.
+    """
+    producer = _producer()
+    for job_id, kind in wakes:
+        task = current_app.tasks[kind]
+        task.apply_async(args=[str(job_id)], producer=producer, retry_policy={"max_retries": 0})
+
+
+def _producer() -> Any:
+    """This thread's own connection to the broker: kombu's are not to be shared."""
+    producer = getattr(_local, "producer", None)
+    if producer is None:
+        options = {**current_app.conf.broker_transport_options, **_PATIENCE}
+        connection = current_app.connection_for_write(transport_options=options)
+        producer = _local.producer = current_app.amqp.Producer(connection, auto_declare=False)
+    return producer
+
+
+__all__ = ["BrokerUnreachable", "register", "send"]
