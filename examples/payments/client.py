@@ -18,6 +18,7 @@ from functools import cache
 from typing import Any
 
 import httpx2
+import structlog
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
@@ -83,7 +84,7 @@ def _call(
 ) -> dict[str, Any]:
     with httpx2.Client(
         base_url=provider_url(),
-        headers={"X-Request-ID": str(uuid.uuid4()), **(headers or {})},
+        headers={"X-Request-ID": _request_id(), **(headers or {})},
         timeout=httpx2.Timeout(WAIT_SECONDS, connect=CONNECT_SECONDS),
         follow_redirects=False,
         trust_env=False,
@@ -93,6 +94,11 @@ def _call(
     answer.raise_for_status()
     body: dict[str, Any] = answer.json()
     return body
+
+
+def _request_id() -> str:
+    """The id of the request that led to the running job, so that one word finds all its traces."""
+    return structlog.contextvars.get_contextvars().get("request_id") or str(uuid.uuid4())
 
 
 @cache

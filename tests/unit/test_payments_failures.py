@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import httpx2
 import pytest
 
-from examples.payments import failures
+from jobs import failures
 from jobs.outcomes import Again, EffectSeen, classify
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

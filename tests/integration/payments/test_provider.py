@@ -20,24 +20,8 @@ from examples.payments.control import ProviderControl
 from examples.payments.faults import Fault
 from examples.payments.provider import BODY_LIMIT, Provider, running
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 IMPATIENT = httpx2.Timeout(30.0, read=0.2)
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "ledger.jsonl"
-
-
-@pytest.fixture
-def provider(path: Path) -> Iterator[Provider]:
-    with running(path) as provider:
-        yield provider
-
-
-@pytest.fixture
-def control(provider: Provider) -> ProviderControl:
-    return ProviderControl(provider.url)
 
 
 @pytest.fixture

@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import httpx2
 import pytest
+import structlog
 from django.core.exceptions import ImproperlyConfigured
 from pytest_django import Settings
 
 from examples.payments import client
 from examples.payments.control import ProviderControl
 from examples.payments.faults import Fault
-from examples.payments.provider import running
-
-
-@pytest.fixture
-def control(tmp_path: Path, settings: Settings) -> Iterator[ProviderControl]:
-    with running(tmp_path / "ledger.jsonl") as provider:
-        settings.PAYMENTS_URL = provider.url
-        yield ProviderControl(provider.url)
 
 
 def test_a_payment_goes_through_every_call(control: ProviderControl) -> None:
@@ -47,6 +38,13 @@ def test_the_key_reaches_the_provider_and_every_call_has_its_own_request_id(
     assert (first["key"], second["key"]) == ("k-1", "k-1")
     assert first["request_id"] != second["request_id"]
     assert control.effects()["hold"] == 1
+
+
+def test_a_call_carries_the_request_id_that_its_job_came_with(control: ProviderControl) -> None:
+    with structlog.contextvars.bound_contextvars(request_id="r-7"):
+        client.hold("k-1", "o-1")
+
+    assert [call["request_id"] for call in control.requests("POST /holds")] == ["r-7"]
 
 
 def test_the_search_says_until_when_it_is_complete(control: ProviderControl) -> None:

@@ -1,0 +1,1 @@
+"""The payment example on its real provider, over real sockets."""
