@@ -14,8 +14,9 @@ MOST_ATTEMPTS = 20
 
 
 def enqueued(workspace: Workspace, key: str = "order-42", cents: int = 4200) -> Job:
-    """A charge that no worker has touched yet."""
-    return charge.s(order_id="o-42", cents=cents).enqueue(workspace=workspace, key=key)
+    """A charge that no worker has touched: not due yet, so that no wake runs it."""
+    intended = charge.s(order_id="o-42", cents=cents)
+    return intended.enqueue(workspace=workspace, key=key, countdown=3600)
 
 
 def attempted(job: Job) -> Job:

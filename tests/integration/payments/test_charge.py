@@ -17,6 +17,8 @@ from jobs.models import Job
 from tests.integration.payments.running import attempted, enqueued, finished, outcomes, steps
 from workspaces.models import Workspace
 
+pytestmark = pytest.mark.sqlite
+
 
 def test_an_order_is_held_charged_booked_and_receipted_once(
     workspace: Workspace, control: ProviderControl, path: Path

@@ -14,6 +14,8 @@ from examples.payments.kinds import refund
 from tests.integration.payments.running import attempted, enqueued, finished, outcomes, steps
 from workspaces.models import Workspace
 
+pytestmark = pytest.mark.sqlite
+
 
 def test_a_502_after_the_charge_is_found_and_not_charged_again(
     workspace: Workspace, control: ProviderControl
