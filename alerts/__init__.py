@@ -1,1 +1,1 @@
-"""One open alert per cause."""
+"""What somebody must look at: one open alert per cause, until its last chain has ended well."""

@@ -50,14 +50,14 @@ def test_every_role_and_every_action_is_in_the_expected_matrix() -> None:
 
 @pytest.mark.parametrize(("role", "action", "expected"), MATRIX)
 def test_a_role_may_do_exactly_what_the_matrix_says(
-    role: Role, action: str, expected: bool
+    role: Role, action: str, *, expected: bool
 ) -> None:
     assert allowed(member((role, HERE)), action, HERE) is expected
 
 
 @pytest.mark.parametrize(("role", "action", "expected"), MATRIX)
 def test_a_membership_of_all_workspaces_counts_in_each_and_for_the_platform(
-    role: Role, action: str, expected: bool
+    role: Role, action: str, *, expected: bool
 ) -> None:
     everywhere = member((role, None))
     assert allowed(everywhere, action, HERE) is expected

@@ -1,0 +1,31 @@
+"""What alerts hears of jobs. Each event is an occasion to look, so any order and repetition do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from alerts.cause import death_in
+from alerts.open import open_for
+from alerts.resolve import settle
+from jobs.events import receives
+
+if TYPE_CHECKING:
+    from jobs.models import Event
+
+
+@receives("job.dead", "job.uncertain")
+def on_death(event: Event) -> None:
+    """A job became a dead letter."""
+    open_for(UUID(event.subject), death_in(event.data))
+
+
+def _never(workspace_id: int) -> bool:
+    """Plain successes are not wanted: a job that is no retry has no dead letter behind it."""
+    return False
+
+
+@receives("job.succeeded", "job.resolved", "job.cancelled", wants=_never)
+def on_ending(event: Event) -> None:
+    """A chain may have ended."""
+    settle(UUID(event.subject))
