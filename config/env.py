@@ -81,7 +81,12 @@ VARIABLES: tuple[Variable, ...] = (
     Variable(
         "FIREDOOR_VAR",
         "`var` beside manage.py",
-        "Folder for what this machine keeps: SQLite file, local key, plan files, static files.",
+        "Folder for what this machine keeps: SQLite file, local key, plan files.",
+    ),
+    Variable(
+        "STATIC_ROOT",
+        "`var/static` beside manage.py",
+        "Where `manage.py collectstatic` puts the console's styles in a deployment.",
     ),
     Variable(
         "TOFU_BIN",
@@ -116,6 +121,7 @@ class Env:
     debug: bool
     extra_apps: tuple[str, ...]
     var: Path
+    static_root: Path
     tofu_bin: str | None
     sentry_dsn: str | None
     log_level: str
@@ -148,6 +154,7 @@ def load(source: Mapping[str, str]) -> Env:
         debug=_debug(source, deployed=deployed),
         extra_apps=_words(source, "FIREDOOR_EXTRA_APPS"),
         var=var,
+        static_root=Path(source.get("STATIC_ROOT") or ROOT / "var" / "static").absolute(),
         tofu_bin=_binary(source.get("TOFU_BIN", "")),
         sentry_dsn=_dsn(source.get("SENTRY_DSN", "")),
         log_level=_one_of(source, "LOG_LEVEL", LOG_LEVELS, "INFO"),

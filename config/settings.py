@@ -141,7 +141,7 @@ FILE_UPLOAD_PERMISSIONS = 0o600
 FILE_UPLOAD_DIRECTORY_PERMISSIONS = 0o700
 STATIC_FILES = "django.contrib.staticfiles.storage.StaticFilesStorage"
 if ENV.deployed:
-    STATIC_ROOT = ENV.var / "static"
+    STATIC_ROOT = ENV.static_root
     STATIC_FILES = "whitenoise.storage.CompressedManifestStaticFilesStorage"
 else:
     WHITENOISE_USE_FINDERS = True  # serves without collectstatic

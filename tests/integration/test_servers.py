@@ -64,8 +64,8 @@ def test_postgresql_keeps_its_data_over_stop_and_kill() -> None:
 def test_a_frozen_postgresql_keeps_connections_and_answers_nothing() -> None:
     with postgres() as server, connect(server) as client:
         server.freeze()
-        state = Path(f"/proc/{client.info.backend_pid}/stat").read_text().rpartition(")")[2].split()
-        assert state[0] == "T"
+        status = Path(f"/proc/{client.info.backend_pid}/status")
+        wait_until(lambda: "State:\tT" in status.read_text(), what="the backend is stopped")
         server.thaw()
         assert client.execute("SELECT 1").fetchall() == [(1,)]
 

@@ -1,0 +1,71 @@
+# Every target makes its own virtual environment in .venv; it needs Python >= 3.11, git and make.
+#   make demo    a job fails half-way, is retried, and repeats no finished step; no service needed
+#   make test    all tests on a private PostgreSQL and Valkey; ARGS="…" goes to pytest
+#   make serve   the console on what the demo left, at http://127.0.0.1:8000/admin/
+#   make lint    style, types, import direction, migrations, deployment checks
+#   make lock    pin requirements*.in again, for maintainers
+
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+VENV := .venv
+PY := $(VENV)/bin/python
+PIP := $(PY) -m pip install --quiet --disable-pip-version-check --require-hashes
+CHROMIUM := $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)
+FIND_PYTHON = for python in python3 python3.13 python3.12 python3.11 python3.14 python; do \
+	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+	&& echo "$$python" && break; done
+
+.PHONY: help demo test serve lint lock
+help:
+	@sed -n 's/^#   //p' Makefile
+
+$(VENV)/bin/python:
+	@python="$$($(FIND_PYTHON))"; \
+	if [ -z "$$python" ]; then echo "Firedoor needs Python 3.11 or newer on PATH." >&2; exit 1; fi; \
+	"$$python" -m venv $(VENV) || { rm -rf $(VENV); \
+	echo "$$python cannot make a virtual environment; on Debian: apt install python3-venv" >&2; exit 1; }
+
+$(VENV)/.runtime: requirements.txt | $(VENV)/bin/python
+	@$(PIP) -r requirements.txt && touch $@
+
+$(VENV)/.dev: requirements-dev.txt $(VENV)/.runtime
+	@$(PIP) -r requirements-dev.txt && touch $@
+
+$(VENV)/.e2e: requirements-e2e.txt $(VENV)/.dev
+	@$(PIP) -r requirements-e2e.txt && touch $@
+
+demo: $(VENV)/.runtime
+	@$(PY) manage.py migrate --verbosity 0
+	@$(PY) manage.py demo
+
+# The console's tests need a browser; they run where there is one.
+test: $(VENV)/.dev $(if $(CHROMIUM),$(VENV)/.e2e)
+	$(PY) -m pytest --ignore=tests/console $(ARGS)
+	FIREDOOR_TEST_DB=sqlite $(PY) -m pytest --ignore=tests/console $(ARGS)
+ifneq ($(CHROMIUM),)
+	CHROMIUM=$(CHROMIUM) DJANGO_ALLOW_ASYNC_UNSAFE=1 $(PY) -m pytest tests/console $(ARGS)
+else
+	@echo "No Chromium on PATH: the console's browser tests did not run."
+endif
+
+serve: $(VENV)/.runtime
+	@$(PY) manage.py migrate --verbosity 0
+	@exec $(PY) manage.py serve
+
+lint: $(VENV)/.dev
+	$(VENV)/bin/ruff check
+	$(VENV)/bin/ruff format --check
+	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports
+	@var="$$(mktemp -d)"; trap 'rm -rf "$$var"' EXIT; set -ex; \
+	FIREDOOR_VAR="$$var" $(PY) manage.py makemigrations --check --dry-run; \
+	FIREDOOR_VAR="$$var" FIREDOOR_ENVIRONMENT=production ALLOWED_HOSTS=ops.example.com \
+	DATABASE_URL=postgresql://db.invalid/firedoor SECRET_KEY="$$(head -c 64 /dev/urandom | base64 -w0)" \
+	$(PY) manage.py check --deploy --fail-level WARNING
+
+lock: $(VENV)/bin/python
+	@var="$$(mktemp -d)"; trap 'rm -rf "$$var"' EXIT; set -e; \
+	$(PY) -m venv "$$var/uv"; "$$var/uv/bin/pip" install --quiet uv==0.13.9; \
+	for name in requirements requirements-dev requirements-e2e; do \
+	"$$var/uv/bin/uv" pip compile --quiet --universal --generate-hashes --no-emit-index-url \
+	--python-version 3.11 --custom-compile-command "make lock" "$$name.in" -o "$$name.txt"; done
