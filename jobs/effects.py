@@ -113,7 +113,9 @@ def _settled(
     if recorded.late:
         return Happened(recorded.late_output)
     if step.reconcile is None or recorded.intent_at is None:
-        raise Uncertain(step.name, "it was started, no outcome is recorded, and nobody can be asked")
+        raise Uncertain(
+            step.name, "it was started, no outcome is recorded, and nobody can be asked"
+        )
     answer = step.reconcile(Intent(key, recorded.intent_at, recorded.attempt), *args, **kwargs)
     if isinstance(answer, Happened):
         return answer

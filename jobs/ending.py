@@ -19,7 +19,11 @@ from jobs.states import Cause, State
 
 logger = logging.getLogger(__name__)
 
-_EVENTS = {State.SUCCEEDED: "job.succeeded", State.CANCELLED: "job.cancelled", State.DEAD: "job.dead"}
+_EVENTS = {
+    State.SUCCEEDED: "job.succeeded",
+    State.CANCELLED: "job.cancelled",
+    State.DEAD: "job.dead",
+}
 
 
 def something_follows_success(claim: Claim) -> bool:

@@ -89,11 +89,6 @@ class VersionChanged(JobsError):
     status = 409
 
 
-class ReasonRequired(JobsError):
-    code = "reason_required"
-    status = 422
-
-
 class Busy(JobsError):
     code = "busy"
     status = 503

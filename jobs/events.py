@@ -80,7 +80,12 @@ def emit(
     """
     workspace_id = workspace if isinstance(workspace, int) else workspace.pk
     event = Event(
-        workspace_id=workspace_id, type=event_type, subject=str(subject), data=data, tries=0, error=""
+        workspace_id=workspace_id,
+        type=event_type,
+        subject=str(subject),
+        data=data,
+        tries=0,
+        error="",
     )
     heard = any(event_type in r.types for r in _receivers)
     with transaction.atomic():

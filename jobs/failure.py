@@ -50,7 +50,9 @@ def fingerprint(kind: str, step: str, error_class: str, message: str) -> str:
 
 def class_name(error: BaseException) -> str:
     cls = type(error)
-    name = cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
+    name = (
+        cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
+    )
     return name[:200]
 
 

@@ -20,7 +20,9 @@ def register() -> None:
     retry, dead, no = Again.RETRY, Again.DEAD, EffectSeen.NO
     classify_as(ConnectionRefusedError, again=retry, effect=no, reason="connection_refused")
     classify_as(socket.gaierror, again=retry, effect=no, reason="dns_failed")
-    classify_as(ssl.SSLCertVerificationError, again=dead, effect=no, reason="tls_certificate_refused")
+    classify_as(
+        ssl.SSLCertVerificationError, again=dead, effect=no, reason="tls_certificate_refused"
+    )
     classify_as(ConnectionError, ssl.SSLError, again=retry, reason="connection_lost")
     classify_as(TimeoutError, subprocess.TimeoutExpired, again=retry, reason="timeout")
     classify_as(OperationalError, InterfaceError, again=retry, reason="database_unavailable")
@@ -36,5 +38,7 @@ def _register_httpx2() -> None:
     classify_as(httpx2.ConnectError, again=retry, effect=no, reason="connection_refused")
     classify_as(httpx2.ConnectTimeout, again=retry, effect=no, reason="connect_timeout")
     classify_as(httpx2.PoolTimeout, again=retry, effect=no, reason="connect_timeout")
-    classify_as(httpx2.UnsupportedProtocol, httpx2.InvalidURL, again=dead, effect=no, reason="bad_url")
+    classify_as(
+        httpx2.UnsupportedProtocol, httpx2.InvalidURL, again=dead, effect=no, reason="bad_url"
+    )
     classify_as(httpx2.TooManyRedirects, httpx2.DecodingError, again=dead, reason="bad_answer")

@@ -21,8 +21,8 @@ from jobs.models import Attempt, Job
 from jobs.models import Step as StepRow
 from jobs.params import OutputRejected, encode_output
 from jobs.redaction import learn, secrets_in
-from jobs.states import AttemptOutcome, StepState
 from jobs.statements import persist
+from jobs.states import AttemptOutcome, StepState
 from jobs.steps import Step
 from jobs.stops import CancelRequested, DeadlinePassed, LeaseLost, OutputUnusable
 from jobs.worker import is_gone

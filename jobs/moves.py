@@ -29,7 +29,8 @@ _OPEN = (
     "EXISTS (SELECT 1 FROM jobs_step s WHERE s.job_id = jobs_job.id AND s.state = 'started'"
     " AND s.observed = '' AND s.late_at IS NULL AND s.opens_at <= @now)"
 )
-_STANDING = "cancel_requested_at IS NOT NULL, (deadline_at IS NOT NULL AND deadline_at <= @now)"
+# The plain column: SQLite 3.40.1 answered "cancel_requested_at IS NOT NULL" with 1 for NULL here.
+_STANDING = "cancel_requested_at, deadline_at <= @now"
 
 
 # --- in ------------------------------------------------------------------------------------------
@@ -65,7 +66,9 @@ def insert(params: dict[str, Any]) -> bool:
         deadline="NULL" if params["deadline"] is None else later,
         lock="FOR KEY SHARE OF w" if postgresql else "",
     )
-    sent = {name: value for name, value in params.items() if name != "deadline" or value is not None}
+    sent = {
+        name: value for name, value in params.items() if name != "deadline" or value is not None
+    }
     return bool(send(sql, {**sent, "first_wake": FIRST_WAKE}))
 
 
@@ -114,7 +117,9 @@ def claim(job_id: uuid.UUID, *, worker: str, lease: float, time_limit: float) ->
 
 
 def _moment(value: Any) -> datetime:
-    return value if isinstance(value, datetime) else datetime.fromisoformat(value).replace(tzinfo=None)
+    return (
+        value if isinstance(value, datetime) else datetime.fromisoformat(value).replace(tzinfo=None)
+    )
 
 
 def _uuid(value: Any) -> uuid.UUID:
@@ -181,13 +186,23 @@ def begin_step(
 
 
 def finish_step(
-    fence: Fence, *, name: str, effect: str, boundary: str, output: str | None, output_error: str = ""
+    fence: Fence,
+    *,
+    name: str,
+    effect: str,
+    boundary: str,
+    output: str | None,
+    output_error: str = "",
 ) -> Standing | None:
     """Store a step's output (JSON text); the first output written stays. None: the lease is lost."""
     return _standing(
         _DONE.send(
             fence.params(
-                name=name, effect=effect, boundary=boundary, output=output, output_error=output_error
+                name=name,
+                effect=effect,
+                boundary=boundary,
+                output=output,
+                output_error=output_error,
             )
         )
     )
@@ -199,7 +214,7 @@ def deny_step(fence: Fence, *, name: str) -> Standing | None:
 
 
 def _standing(row: Row | None) -> Standing | None:
-    return None if row is None else Standing(bool(row[0]), bool(row[1]))
+    return None if row is None else Standing(row[0] is not None, bool(row[1]))
 
 
 _LATE = """UPDATE jobs_step SET late_output = @json(output), late_at = @now
@@ -230,7 +245,8 @@ _SUCCEED = Fenced(
       result = @json(result), lease_until = NULL, finished_at = @now WHERE {_MINE}""",
     "state, cause",
     _ATTEMPT.format(
-        outcome="CASE WHEN j.cause = 'uncertain' THEN 'uncertain' ELSE 'succeeded' END", delay="NULL"
+        outcome="CASE WHEN j.cause = 'uncertain' THEN 'uncertain' ELSE 'succeeded' END",
+        delay="NULL",
     ),
 )
 _END = Fenced(
@@ -249,7 +265,9 @@ _QUEUE_AGAIN = """UPDATE jobs_job SET state = 'queued', lease_until = NULL, publ
       run_at = @after(delay), wake_at = @after(delay), wait_since = CASE WHEN wait_reason = %(wait)s
         THEN COALESCE(wait_since, @now) ELSE @now END, wait_reason = %(wait)s"""
 _RETRY = Fenced(
-    f"{_QUEUE_AGAIN} WHERE {_MINE}", "state, cause", _ATTEMPT.format(outcome="%(outcome)s", delay="%(delay)s")
+    f"{_QUEUE_AGAIN} WHERE {_MINE}",
+    "state, cause",
+    _ATTEMPT.format(outcome="%(outcome)s", delay="%(delay)s"),
 )
 _DEFER = Fenced(f"{_QUEUE_AGAIN} WHERE {_MINE}", "state, cause")
 
@@ -393,7 +411,7 @@ _CARRY = """
 INSERT INTO jobs_step (job_id, name, effect, boundary, state, attempt, intent_at, opens_at, done_at, output,
   output_error, carried_from, late_output, late_at)
 SELECT @uuid(new), name, effect, boundary, {state}, attempt, intent_at, opens_at, {done_at}, {output},
-  output_error, COALESCE(carried_from, job_id), late_output, late_at
+  {output_error}, COALESCE(carried_from, job_id), late_output, late_at
 FROM jobs_step WHERE job_id = @uuid(id) AND name = %(name)s
 """
 
@@ -417,6 +435,7 @@ def carry_step(old: uuid.UUID, new: uuid.UUID, name: str, *, column: str | None)
         "state": "'started'" if column is None else "'done'",
         "done_at": "NULL" if column is None else "COALESCE(done_at, late_at, observed_at)",
         "output": "NULL" if column is None else column,
+        "output_error": "output_error" if column == "output" else "''",
     }
     send(_CARRY.format(**words), {"old": old, "id": old, "new": new, "name": name})
 
@@ -440,5 +459,3 @@ def observe(job_id: uuid.UUID, *, name: str, observed: str, output: str | None, 
     """Record what was observed about an open step; written once, onto empty fields."""
     params = {"id": job_id, "name": name, "observed": observed, "output": output, "actor": actor}
     return bool(send(_OBSERVE, params))
-
-

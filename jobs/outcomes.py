@@ -42,7 +42,10 @@ class Transient(Exception):
         self.delay = delay
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (_rebuild, (type(self), self.args[0], {"happened": self.happened, "delay": self.delay}))
+        return (
+            _rebuild,
+            (type(self), self.args[0], {"happened": self.happened, "delay": self.delay}),
+        )
 
 
 class RateLimited(Exception):
@@ -133,9 +136,13 @@ def classify(
         return spoken
     meaning = _listed(error, now)
     if isinstance(error, dont_autoretry_for):
-        return replace(meaning, again=Again.DEAD, reason=f"{meaning.reason}, listed in dont_autoretry_for")
+        return replace(
+            meaning, again=Again.DEAD, reason=f"{meaning.reason}, listed in dont_autoretry_for"
+        )
     if isinstance(error, autoretry_for):
-        return replace(meaning, again=Again.RETRY, reason=f"{meaning.reason}, listed in autoretry_for")
+        return replace(
+            meaning, again=Again.RETRY, reason=f"{meaning.reason}, listed in autoretry_for"
+        )
     return meaning
 
 

@@ -22,12 +22,22 @@ _SENSITIVE_NAME = re.compile(
     re.IGNORECASE,
 )
 _SHAPES: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.S), HIDDEN),
+    (
+        re.compile(
+            r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.S
+        ),
+        HIDDEN,
+    ),
     (re.compile(r"(?i)\b(bearer|basic|token)\s+[A-Za-z0-9._~+/\-]{8,}=*"), rf"\1 {HIDDEN}"),
     (re.compile(r"(\w[\w+.\-]*://)[^\s/@:'\"]*:[^\s/@'\"]+@"), rf"\1{HIDDEN}@"),
     (re.compile(r"\beyJ[A-Za-z0-9_\-]+\.[A-Za-z0-9_\-]+\.[A-Za-z0-9_\-]*"), HIDDEN),
     (re.compile(r"\b(AKIA|ASIA)[A-Z0-9]{16}\b"), HIDDEN),
-    (re.compile(r"\b(gh[pousr]_|github_pat_|xox[abprs]-|sk_live_|sk-|whsec_|glpat-)[A-Za-z0-9_\-]{10,}"), HIDDEN),
+    (
+        re.compile(
+            r"\b(gh[pousr]_|github_pat_|xox[abprs]-|sk_live_|sk-|whsec_|glpat-)[A-Za-z0-9_\-]{10,}"
+        ),
+        HIDDEN,
+    ),
     (
         re.compile(
             r"(?i)([\"']?[\w\-]*(?:password|passwd|passphrase|secret|token|api[_\-]?key|access[_\-]?key"

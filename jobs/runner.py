@@ -31,8 +31,8 @@ from jobs.params import OutputRejected, canonical, decode, encode_output
 from jobs.redaction import knowing, secrets_in
 from jobs.registry import KindSpec
 from jobs.run import Run
-from jobs.states import AttemptOutcome, Cause, WaitReason
 from jobs.statements import UNREACHABLE, persist
+from jobs.states import AttemptOutcome, Cause, WaitReason
 from jobs.stops import (
     CancelRequested,
     DeadlinePassed,
@@ -101,7 +101,10 @@ def _attempt(spec: KindSpec, claim: Claim, kill_at: float) -> None:
         arguments = decode(spec.name, spec.params, claim.params)
     except ParamsInvalid:
         # An older worker meets newer params in every rolling deploy: the sweeper decides later.
-        _close(partial(moves.defer, claim.fence, delay=UNSTARTABLE_DELAY, wait=WaitReason.UNSTARTABLE), claim)
+        _close(
+            partial(moves.defer, claim.fence, delay=UNSTARTABLE_DELAY, wait=WaitReason.UNSTARTABLE),
+            claim,
+        )
         return
     run = Run(spec, claim)
     beating = nullcontext() if settings.FIREDOOR_INLINE else HEARTBEAT.keeping(run.journal, kill_at)
@@ -124,7 +127,9 @@ def _succeeded(run: Run, result: str) -> None:
     claim, record = run.claim, _record(run, AttemptOutcome.SUCCEEDED)
     open_steps = any(map(run.journal.is_open, run.journal.checkpoints.values()))
     follows = open_steps or ending.something_follows_success(claim)
-    _close(partial(moves.succeed, claim.fence, result=result, record=record), claim, follows=follows)
+    _close(
+        partial(moves.succeed, claim.fence, result=result, record=record), claim, follows=follows
+    )
 
 
 def _stopped(run: Run, stop: Stop) -> None:
@@ -158,7 +163,9 @@ def _failed(run: Run, error: Exception) -> None:
     record = replace(
         _record(run, meaning.outcome, evidence), classification=again.value, reason=decision.reason
     )
-    logger.warning("job.attempt_failed", extra={"error_class": evidence.error_class, "reason": decision.reason})
+    logger.warning(
+        "job.attempt_failed", extra={"error_class": evidence.error_class, "reason": decision.reason}
+    )
     fence = run.claim.fence
     if decision.cause is None:
         later = partial(moves.retry_later, fence, record, delay=decision.delay, failure=True)

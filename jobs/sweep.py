@@ -166,7 +166,11 @@ def _close(job: Job, record: AttemptRecord, decision: Decision) -> Ended | None:
 
 def _after_loss(job: Job, *, timed_out: bool) -> Decision:
     spec = registry.find(job.kind) or _DEFAULTS
-    left = Job.objects.filter(pk=job.pk).annotate(left=F("deadline_at") - Now()).values_list("left", flat=True)[0]
+    left = (
+        Job.objects.filter(pk=job.pk)
+        .annotate(left=F("deadline_at") - Now())
+        .values_list("left", flat=True)[0]
+    )
     count = job.failures + job.losses + 1
     delay = delay_after(
         count,
@@ -238,13 +242,15 @@ def _undelivered() -> list[int]:
     waiting = Event.objects.filter(delivered_at__isnull=True, tries__lt=events.MAX_TRIES)
     due = Q(tries__lte=3)
     for tries in range(4, events.MAX_TRIES):
-        due |= Q(tries=tries, created_at__lt=Now() - timedelta(seconds=2**min(tries, 14)))
+        due |= Q(tries=tries, created_at__lt=Now() - timedelta(seconds=2 ** min(tries, 14)))
     return list(waiting.filter(due).order_by("pk").values_list("pk", flat=True)[:BATCH])
 
 
 def _deliver(event_id: int) -> bool:
     event = (
-        Event.objects.select_for_update(skip_locked=connection.features.has_select_for_update_skip_locked)
+        Event.objects.select_for_update(
+            skip_locked=connection.features.has_select_for_update_skip_locked
+        )
         .filter(pk=event_id, delivered_at__isnull=True)
         .first()
     )

@@ -2,200 +2,423 @@
 
 import django.db.models.deletion
 import django.db.models.functions.datetime
-import jobs.models.ids
 from django.db import migrations, models
+
+import jobs.models.ids
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
     dependencies = [
-        ('workspaces', '0001_initial'),
+        ("workspaces", "0001_initial"),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='Upkeep',
+            name="Upkeep",
             fields=[
-                ('name', models.CharField(max_length=30, primary_key=True, serialize=False)),
-                ('passed_at', models.DateTimeField()),
-                ('by', models.CharField(max_length=200)),
+                ("name", models.CharField(max_length=30, primary_key=True, serialize=False)),
+                ("passed_at", models.DateTimeField()),
+                ("by", models.CharField(max_length=200)),
             ],
             options={
-                'verbose_name_plural': 'upkeep',
+                "verbose_name_plural": "upkeep",
             },
         ),
         migrations.CreateModel(
-            name='Job',
+            name="Job",
             fields=[
-                ('id', models.UUIDField(default=jobs.models.ids.uuid7, editable=False, primary_key=True, serialize=False)),
-                ('kind', models.CharField(max_length=100)),
-                ('key', models.CharField(max_length=255)),
-                ('params', models.JSONField()),
-                ('params_digest', models.CharField(max_length=64)),
-                ('version', models.IntegerField(db_default=1)),
-                ('queue', models.CharField(max_length=50)),
-                ('gate', models.CharField(blank=True, db_default='', max_length=200)),
-                ('state', models.CharField(choices=[('queued', 'queued'), ('running', 'running'), ('succeeded', 'succeeded'), ('dead', 'dead'), ('cancelled', 'cancelled')], db_default='queued', max_length=10)),
-                ('cause', models.CharField(blank=True, choices=[('uncertain', 'uncertain'), ('terminal', 'terminal'), ('exhausted', 'exhausted'), ('deadline', 'deadline'), ('lost', 'lost'), ('unstartable', 'unstartable')], db_default='', max_length=12)),
-                ('run_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('wake_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('wait_reason', models.CharField(blank=True, choices=[('scheduled', 'scheduled'), ('retry', 'retry'), ('throttled', 'throttled'), ('lock', 'lock'), ('share', 'share'), ('interrupted', 'interrupted'), ('deferred', 'deferred'), ('unstartable', 'unstartable')], db_default='', max_length=12)),
-                ('wait_since', models.DateTimeField(blank=True, null=True)),
-                ('deadline_at', models.DateTimeField(blank=True, null=True)),
-                ('attempt', models.IntegerField(db_default=0)),
-                ('failures', models.IntegerField(db_default=0)),
-                ('losses', models.IntegerField(db_default=0)),
-                ('deferrals', models.IntegerField(db_default=0)),
-                ('worker', models.CharField(blank=True, db_default='', max_length=200)),
-                ('started_at', models.DateTimeField(blank=True, null=True)),
-                ('lease_until', models.DateTimeField(blank=True, null=True)),
-                ('kill_at', models.DateTimeField(blank=True, null=True)),
-                ('publishes', models.IntegerField(db_default=0)),
-                ('cancel_requested_at', models.DateTimeField(blank=True, null=True)),
-                ('progress', models.JSONField(blank=True, null=True)),
-                ('result', models.JSONField(blank=True, null=True)),
-                ('root_id', models.UUIDField()),
-                ('epoch', models.IntegerField(db_default=0)),
-                ('mode', models.CharField(blank=True, db_default='', max_length=10)),
-                ('resolved_at', models.DateTimeField(blank=True, null=True)),
-                ('resolution', models.TextField(blank=True, db_default='')),
-                ('actor', models.CharField(max_length=150)),
-                ('request_id', models.CharField(blank=True, db_default='', max_length=128)),
-                ('traceparent', models.CharField(blank=True, db_default='', max_length=64)),
-                ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('finished_at', models.DateTimeField(blank=True, null=True)),
-                ('retry_of', models.OneToOneField(blank=True, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='successor', to='jobs.job')),
-                ('workspace', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name='+', to='workspaces.workspace')),
+                (
+                    "id",
+                    models.UUIDField(
+                        default=jobs.models.ids.uuid7,
+                        editable=False,
+                        primary_key=True,
+                        serialize=False,
+                    ),
+                ),
+                ("kind", models.CharField(max_length=100)),
+                ("key", models.CharField(max_length=255)),
+                ("params", models.JSONField()),
+                ("params_digest", models.CharField(max_length=64)),
+                ("version", models.IntegerField(db_default=1)),
+                ("queue", models.CharField(max_length=50)),
+                ("gate", models.CharField(blank=True, db_default="", max_length=200)),
+                (
+                    "state",
+                    models.CharField(
+                        choices=[
+                            ("queued", "queued"),
+                            ("running", "running"),
+                            ("succeeded", "succeeded"),
+                            ("dead", "dead"),
+                            ("cancelled", "cancelled"),
+                        ],
+                        db_default="queued",
+                        max_length=10,
+                    ),
+                ),
+                (
+                    "cause",
+                    models.CharField(
+                        blank=True,
+                        choices=[
+                            ("uncertain", "uncertain"),
+                            ("terminal", "terminal"),
+                            ("exhausted", "exhausted"),
+                            ("deadline", "deadline"),
+                            ("lost", "lost"),
+                            ("unstartable", "unstartable"),
+                        ],
+                        db_default="",
+                        max_length=12,
+                    ),
+                ),
+                (
+                    "run_at",
+                    models.DateTimeField(db_default=django.db.models.functions.datetime.Now()),
+                ),
+                (
+                    "wake_at",
+                    models.DateTimeField(db_default=django.db.models.functions.datetime.Now()),
+                ),
+                (
+                    "wait_reason",
+                    models.CharField(
+                        blank=True,
+                        choices=[
+                            ("scheduled", "scheduled"),
+                            ("retry", "retry"),
+                            ("throttled", "throttled"),
+                            ("lock", "lock"),
+                            ("share", "share"),
+                            ("interrupted", "interrupted"),
+                            ("deferred", "deferred"),
+                            ("unstartable", "unstartable"),
+                        ],
+                        db_default="",
+                        max_length=12,
+                    ),
+                ),
+                ("wait_since", models.DateTimeField(blank=True, null=True)),
+                ("deadline_at", models.DateTimeField(blank=True, null=True)),
+                ("attempt", models.IntegerField(db_default=0)),
+                ("failures", models.IntegerField(db_default=0)),
+                ("losses", models.IntegerField(db_default=0)),
+                ("deferrals", models.IntegerField(db_default=0)),
+                ("worker", models.CharField(blank=True, db_default="", max_length=200)),
+                ("started_at", models.DateTimeField(blank=True, null=True)),
+                ("lease_until", models.DateTimeField(blank=True, null=True)),
+                ("kill_at", models.DateTimeField(blank=True, null=True)),
+                ("publishes", models.IntegerField(db_default=0)),
+                ("cancel_requested_at", models.DateTimeField(blank=True, null=True)),
+                ("progress", models.JSONField(blank=True, null=True)),
+                ("result", models.JSONField(blank=True, null=True)),
+                ("root_id", models.UUIDField()),
+                ("epoch", models.IntegerField(db_default=0)),
+                ("mode", models.CharField(blank=True, db_default="", max_length=10)),
+                ("resolved_at", models.DateTimeField(blank=True, null=True)),
+                ("resolution", models.TextField(blank=True, db_default="")),
+                ("actor", models.CharField(max_length=150)),
+                ("request_id", models.CharField(blank=True, db_default="", max_length=128)),
+                ("traceparent", models.CharField(blank=True, db_default="", max_length=64)),
+                (
+                    "created_at",
+                    models.DateTimeField(db_default=django.db.models.functions.datetime.Now()),
+                ),
+                ("finished_at", models.DateTimeField(blank=True, null=True)),
+                (
+                    "retry_of",
+                    models.OneToOneField(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="successor",
+                        to="jobs.job",
+                    ),
+                ),
+                (
+                    "workspace",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="+",
+                        to="workspaces.workspace",
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='Attempt',
+            name="Attempt",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('number', models.IntegerField()),
-                ('outcome', models.CharField(choices=[('succeeded', 'succeeded'), ('failed', 'failed'), ('timed_out', 'timed_out'), ('lost', 'lost'), ('cancelled', 'cancelled'), ('uncertain', 'uncertain')], max_length=10)),
-                ('classification', models.CharField(blank=True, db_default='', max_length=10)),
-                ('reason', models.CharField(blank=True, db_default='', max_length=300)),
-                ('step', models.CharField(blank=True, db_default='', max_length=120)),
-                ('error_class', models.CharField(blank=True, db_default='', max_length=200)),
-                ('message', models.TextField(blank=True, db_default='')),
-                ('traceback', models.TextField(blank=True, db_default='')),
-                ('fingerprint', models.CharField(blank=True, db_default='', max_length=32)),
-                ('delay', models.FloatField(blank=True, null=True)),
-                ('worker', models.CharField(max_length=200)),
-                ('started_at', models.DateTimeField()),
-                ('kill_at', models.DateTimeField()),
-                ('ended_at', models.DateTimeField()),
-                ('cost', models.JSONField(blank=True, null=True)),
-                ('provider_request_id', models.CharField(blank=True, db_default='', max_length=200)),
-                ('job', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='attempts', to='jobs.job')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("number", models.IntegerField()),
+                (
+                    "outcome",
+                    models.CharField(
+                        choices=[
+                            ("succeeded", "succeeded"),
+                            ("failed", "failed"),
+                            ("timed_out", "timed_out"),
+                            ("lost", "lost"),
+                            ("cancelled", "cancelled"),
+                            ("uncertain", "uncertain"),
+                        ],
+                        max_length=10,
+                    ),
+                ),
+                ("classification", models.CharField(blank=True, db_default="", max_length=10)),
+                ("reason", models.CharField(blank=True, db_default="", max_length=300)),
+                ("step", models.CharField(blank=True, db_default="", max_length=120)),
+                ("error_class", models.CharField(blank=True, db_default="", max_length=200)),
+                ("message", models.TextField(blank=True, db_default="")),
+                ("traceback", models.TextField(blank=True, db_default="")),
+                ("fingerprint", models.CharField(blank=True, db_default="", max_length=32)),
+                ("delay", models.FloatField(blank=True, null=True)),
+                ("worker", models.CharField(max_length=200)),
+                ("started_at", models.DateTimeField()),
+                ("kill_at", models.DateTimeField()),
+                ("ended_at", models.DateTimeField()),
+                ("cost", models.JSONField(blank=True, null=True)),
+                (
+                    "provider_request_id",
+                    models.CharField(blank=True, db_default="", max_length=200),
+                ),
+                (
+                    "job",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="attempts",
+                        to="jobs.job",
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='DeadLetter',
+            name="DeadLetter",
+            fields=[],
+            options={
+                "verbose_name": "dead letter",
+                "proxy": True,
+                "indexes": [],
+                "constraints": [],
+            },
+            bases=("jobs.job",),
+        ),
+        migrations.CreateModel(
+            name="Step",
             fields=[
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("name", models.CharField(max_length=120)),
+                (
+                    "effect",
+                    models.CharField(
+                        choices=[
+                            ("repeatable", "repeatable"),
+                            ("local", "local"),
+                            ("keyed", "keyed"),
+                            ("once", "once"),
+                        ],
+                        max_length=10,
+                    ),
+                ),
+                ("boundary", models.CharField(blank=True, db_default="", max_length=20)),
+                (
+                    "state",
+                    models.CharField(
+                        choices=[
+                            ("started", "started"),
+                            ("done", "done"),
+                            ("not_done", "not_done"),
+                        ],
+                        max_length=10,
+                    ),
+                ),
+                ("attempt", models.IntegerField()),
+                ("intent_at", models.DateTimeField(blank=True, null=True)),
+                ("opens_at", models.DateTimeField(blank=True, null=True)),
+                ("done_at", models.DateTimeField(blank=True, null=True)),
+                ("output", models.JSONField(blank=True, null=True)),
+                ("output_error", models.CharField(blank=True, db_default="", max_length=300)),
+                ("carried_from", models.UUIDField(blank=True, null=True)),
+                ("late_output", models.JSONField(blank=True, null=True)),
+                ("late_at", models.DateTimeField(blank=True, null=True)),
+                (
+                    "observed",
+                    models.CharField(
+                        blank=True,
+                        choices=[("happened", "happened"), ("did_not_happen", "did_not_happen")],
+                        db_default="",
+                        max_length=14,
+                    ),
+                ),
+                ("observed_output", models.JSONField(blank=True, null=True)),
+                ("observed_by", models.CharField(blank=True, db_default="", max_length=150)),
+                ("observed_at", models.DateTimeField(blank=True, null=True)),
+                (
+                    "job",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="steps",
+                        to="jobs.job",
+                    ),
+                ),
+            ],
+        ),
+        migrations.CreateModel(
+            name="Event",
+            fields=[
+                ("id", models.BigAutoField(primary_key=True, serialize=False)),
+                ("type", models.CharField(max_length=60)),
+                ("subject", models.CharField(max_length=100)),
+                ("data", models.JSONField()),
+                (
+                    "created_at",
+                    models.DateTimeField(db_default=django.db.models.functions.datetime.Now()),
+                ),
+                ("delivered_at", models.DateTimeField(blank=True, null=True)),
+                ("tries", models.IntegerField(db_default=0)),
+                ("error", models.TextField(blank=True, db_default="")),
+                (
+                    "workspace",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="+",
+                        to="workspaces.workspace",
+                    ),
+                ),
             ],
             options={
-                'verbose_name': 'dead letter',
-                'proxy': True,
-                'indexes': [],
-                'constraints': [],
-            },
-            bases=('jobs.job',),
-        ),
-        migrations.CreateModel(
-            name='Step',
-            fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('name', models.CharField(max_length=120)),
-                ('effect', models.CharField(choices=[('repeatable', 'repeatable'), ('local', 'local'), ('keyed', 'keyed'), ('once', 'once')], max_length=10)),
-                ('boundary', models.CharField(blank=True, db_default='', max_length=20)),
-                ('state', models.CharField(choices=[('started', 'started'), ('done', 'done'), ('not_done', 'not_done')], max_length=10)),
-                ('attempt', models.IntegerField()),
-                ('intent_at', models.DateTimeField(blank=True, null=True)),
-                ('opens_at', models.DateTimeField(blank=True, null=True)),
-                ('done_at', models.DateTimeField(blank=True, null=True)),
-                ('output', models.JSONField(blank=True, null=True)),
-                ('output_error', models.CharField(blank=True, db_default='', max_length=300)),
-                ('carried_from', models.UUIDField(blank=True, null=True)),
-                ('late_output', models.JSONField(blank=True, null=True)),
-                ('late_at', models.DateTimeField(blank=True, null=True)),
-                ('observed', models.CharField(blank=True, choices=[('happened', 'happened'), ('did_not_happen', 'did_not_happen')], db_default='', max_length=14)),
-                ('observed_output', models.JSONField(blank=True, null=True)),
-                ('observed_by', models.CharField(blank=True, db_default='', max_length=150)),
-                ('observed_at', models.DateTimeField(blank=True, null=True)),
-                ('job', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='steps', to='jobs.job')),
-            ],
-        ),
-        migrations.CreateModel(
-            name='Event',
-            fields=[
-                ('id', models.BigAutoField(primary_key=True, serialize=False)),
-                ('type', models.CharField(max_length=60)),
-                ('subject', models.CharField(max_length=100)),
-                ('data', models.JSONField()),
-                ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now())),
-                ('delivered_at', models.DateTimeField(blank=True, null=True)),
-                ('tries', models.IntegerField(db_default=0)),
-                ('error', models.TextField(blank=True, db_default='')),
-                ('workspace', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name='+', to='workspaces.workspace')),
-            ],
-            options={
-                'indexes': [models.Index(fields=['subject', 'id'], name='jobs_event_of_subject'), models.Index(condition=models.Q(('delivered_at__isnull', True)), fields=['id'], name='jobs_event_undelivered')],
+                "indexes": [
+                    models.Index(fields=["subject", "id"], name="jobs_event_of_subject"),
+                    models.Index(
+                        condition=models.Q(("delivered_at__isnull", True)),
+                        fields=["id"],
+                        name="jobs_event_undelivered",
+                    ),
+                ],
             },
         ),
         migrations.AddIndex(
-            model_name='job',
-            index=models.Index(condition=models.Q(('state', 'queued')), fields=['wake_at'], name='jobs_job_to_wake'),
+            model_name="job",
+            index=models.Index(
+                condition=models.Q(("state", "queued")), fields=["wake_at"], name="jobs_job_to_wake"
+            ),
         ),
         migrations.AddIndex(
-            model_name='job',
-            index=models.Index(condition=models.Q(('state', 'queued')), fields=['deadline_at'], name='jobs_job_to_bury'),
+            model_name="job",
+            index=models.Index(
+                condition=models.Q(("state", "queued")),
+                fields=["deadline_at"],
+                name="jobs_job_to_bury",
+            ),
         ),
         migrations.AddIndex(
-            model_name='job',
-            index=models.Index(condition=models.Q(('state', 'running')), fields=['id'], name='jobs_job_to_reap'),
+            model_name="job",
+            index=models.Index(
+                condition=models.Q(("state", "running")), fields=["id"], name="jobs_job_to_reap"
+            ),
         ),
         migrations.AddIndex(
-            model_name='job',
-            index=models.Index(condition=models.Q(('resolved_at__isnull', True), ('state', 'dead')), fields=['workspace', '-finished_at'], name='jobs_job_dead_letters'),
+            model_name="job",
+            index=models.Index(
+                condition=models.Q(("resolved_at__isnull", True), ("state", "dead")),
+                fields=["workspace", "-finished_at"],
+                name="jobs_job_dead_letters",
+            ),
         ),
         migrations.AddIndex(
-            model_name='job',
-            index=models.Index(models.F('workspace'), models.OrderBy(models.F('id'), descending=True), name='jobs_job_newest'),
+            model_name="job",
+            index=models.Index(
+                models.F("workspace"),
+                models.OrderBy(models.F("id"), descending=True),
+                name="jobs_job_newest",
+            ),
         ),
         migrations.AddIndex(
-            model_name='job',
-            index=models.Index(fields=['root_id'], name='jobs_job_chain'),
+            model_name="job",
+            index=models.Index(fields=["root_id"], name="jobs_job_chain"),
         ),
         migrations.AddConstraint(
-            model_name='job',
-            constraint=models.UniqueConstraint(condition=models.Q(('retry_of__isnull', True)), fields=('workspace', 'kind', 'key'), name='jobs_job_one_intent'),
+            model_name="job",
+            constraint=models.UniqueConstraint(
+                condition=models.Q(("retry_of__isnull", True)),
+                fields=("workspace", "kind", "key"),
+                name="jobs_job_one_intent",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='job',
-            constraint=models.CheckConstraint(condition=models.Q(('state__in', ['queued', 'running', 'succeeded', 'dead', 'cancelled'])), name='jobs_job_known_state'),
+            model_name="job",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    ("state__in", ["queued", "running", "succeeded", "dead", "cancelled"])
+                ),
+                name="jobs_job_known_state",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='job',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('lease_until__isnull', False), ('state', 'running')), models.Q(models.Q(('state', 'running'), _negated=True), ('lease_until__isnull', True)), _connector='OR'), name='jobs_job_running_has_lease'),
+            model_name="job",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    models.Q(("lease_until__isnull", False), ("state", "running")),
+                    models.Q(
+                        models.Q(("state", "running"), _negated=True), ("lease_until__isnull", True)
+                    ),
+                    _connector="OR",
+                ),
+                name="jobs_job_running_has_lease",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='job',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('finished_at__isnull', False), ('state__in', ['succeeded', 'cancelled', 'dead'])), models.Q(models.Q(('state__in', ['succeeded', 'cancelled', 'dead']), _negated=True), ('finished_at__isnull', True)), _connector='OR'), name='jobs_job_final_is_finished'),
+            model_name="job",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    models.Q(
+                        ("finished_at__isnull", False),
+                        ("state__in", ["succeeded", "cancelled", "dead"]),
+                    ),
+                    models.Q(
+                        models.Q(("state__in", ["succeeded", "cancelled", "dead"]), _negated=True),
+                        ("finished_at__isnull", True),
+                    ),
+                    _connector="OR",
+                ),
+                name="jobs_job_final_is_finished",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='job',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('state', 'dead'), models.Q(('cause', ''), _negated=True)), models.Q(models.Q(('state', 'dead'), _negated=True), ('cause', '')), _connector='OR'), name='jobs_job_dead_has_cause'),
+            model_name="job",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    models.Q(("state", "dead"), models.Q(("cause", ""), _negated=True)),
+                    models.Q(models.Q(("state", "dead"), _negated=True), ("cause", "")),
+                    _connector="OR",
+                ),
+                name="jobs_job_dead_has_cause",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='attempt',
-            constraint=models.UniqueConstraint(fields=('job', 'number'), name='jobs_attempt_one_number'),
+            model_name="attempt",
+            constraint=models.UniqueConstraint(
+                fields=("job", "number"), name="jobs_attempt_one_number"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='step',
-            constraint=models.UniqueConstraint(fields=('job', 'name'), name='jobs_step_one_name'),
+            model_name="step",
+            constraint=models.UniqueConstraint(fields=("job", "name"), name="jobs_step_one_name"),
         ),
     ]

@@ -17,7 +17,9 @@ class Event(models.Model):
     """
 
     id = models.BigAutoField(primary_key=True)
-    workspace = models.ForeignKey(Workspace, on_delete=models.PROTECT, related_name="+", db_index=False)
+    workspace = models.ForeignKey(
+        Workspace, on_delete=models.PROTECT, related_name="+", db_index=False
+    )
     type = models.CharField(max_length=60)
     subject = models.CharField(max_length=100)
     data = models.JSONField()

@@ -23,7 +23,9 @@ class Job(models.Model):
     """
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
-    workspace = models.ForeignKey(Workspace, on_delete=models.PROTECT, related_name="+", db_index=False)
+    workspace = models.ForeignKey(
+        Workspace, on_delete=models.PROTECT, related_name="+", db_index=False
+    )
     kind = models.CharField(max_length=100)
     key = models.CharField(max_length=255)
     params = models.JSONField()
@@ -36,7 +38,9 @@ class Job(models.Model):
     cause = models.CharField(max_length=12, choices=_words(Cause), blank=True, db_default="")
     run_at = models.DateTimeField(db_default=Now())
     wake_at = models.DateTimeField(db_default=Now())
-    wait_reason = models.CharField(max_length=12, choices=_words(WaitReason), blank=True, db_default="")
+    wait_reason = models.CharField(
+        max_length=12, choices=_words(WaitReason), blank=True, db_default=""
+    )
     wait_since = models.DateTimeField(null=True, blank=True)
     deadline_at = models.DateTimeField(null=True, blank=True)
 
@@ -97,7 +101,9 @@ class Job(models.Model):
         )
         indexes = (
             models.Index(fields=["wake_at"], condition=Q(state="queued"), name="jobs_job_to_wake"),
-            models.Index(fields=["deadline_at"], condition=Q(state="queued"), name="jobs_job_to_bury"),
+            models.Index(
+                fields=["deadline_at"], condition=Q(state="queued"), name="jobs_job_to_bury"
+            ),
             # By id, so that lease renewals touch no indexed column and stay HOT updates.
             models.Index(fields=["id"], condition=Q(state="running"), name="jobs_job_to_reap"),
             models.Index(

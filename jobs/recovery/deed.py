@@ -1,0 +1,190 @@
+"""The frame of every verb: lock, authorise, plan again, ask the owner, act, audit. One transaction.
+
+Lock order: the job, then its owner's rows (hooks), then alerts and audit.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from django.db import OperationalError, connection, transaction
+
+from jobs import registry
+from jobs.errors import (
+    AlreadyRetried,
+    Busy,
+    JobsError,
+    NotCancellable,
+    NotReconcilable,
+    NotResolvable,
+    NotRetryable,
+    PlanChanged,
+    ReconcileRequired,
+    UnknownKind,
+    VersionChanged,
+)
+from jobs.models import Job
+from jobs.recovery.plan import Plan
+from jobs.recovery.preflight import Governing, preflight, visible_job
+from jobs.states import Verb
+from workspaces import audit
+from workspaces.actors import Actor, as_actor
+from workspaces.errors import WorkspaceClosed
+from workspaces.permissions import require
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import User
+
+T = TypeVar("T")
+
+LOCK_SECONDS = 2
+_LOCK_NOT_AVAILABLE = "55P03"
+_CONTENTION = frozenset({"40001", "40P01"})
+_TRIES = 3
+
+_REFUSALS: dict[str, type[JobsError]] = {
+    error.code: error
+    for error in (
+        AlreadyRetried,
+        NotCancellable,
+        NotReconcilable,
+        NotResolvable,
+        NotRetryable,
+        ReconcileRequired,
+        UnknownKind,
+        VersionChanged,
+    )
+}
+
+
+@dataclass(frozen=True)
+class Deed:
+    """Who wants what done to which job, and why."""
+
+    job_id: uuid.UUID | str
+    verb: Verb
+    actor: Actor
+    reason: str
+    digest: str | None = None
+    operation_id: uuid.UUID | None = None
+    request_id: str = ""
+
+    @classmethod
+    def of(
+        cls,
+        job_id: uuid.UUID | str,
+        verb: Verb,
+        actor: Actor | User,
+        reason: str,
+        *,
+        digest: str | None = None,
+        operation_id: uuid.UUID | None = None,
+        request_id: str = "",
+    ) -> Deed:
+        """Check the reason; raises ReasonRequired."""
+        return cls(
+            job_id,
+            verb,
+            as_actor(actor),
+            audit.reason_given(reason),
+            digest,
+            operation_id,
+            request_id,
+        )
+
+    def locked(self) -> Job:
+        """The job, visible to the actor and locked. Raises JobNotFound."""
+        seen = visible_job(self.job_id, self.actor)
+        return (
+            Job.objects.select_for_update(of=_only_job())
+            .select_related("workspace")
+            .get(pk=seen.pk)
+        )
+
+    def earlier(self) -> bool:
+        """Whether this very operation was done before (a second POST of one form)."""
+        return audit.earlier(self.operation_id) is not None
+
+    def authorised(self, job: Job) -> None:
+        require(self.actor, self.verb.value, job.workspace_id, Governing(job))
+
+    def planned(self, job: Job) -> Plan:
+        """Plan again under the lock. Raises what blocks, or PlanChanged."""
+        plan = preflight(job, self.verb, self.actor)
+        if plan.refusal is not None:
+            raise _refused(plan.refusal.code, plan.refusal.sentence, job)
+        if self.digest is not None and self.digest != plan.digest:
+            raise PlanChanged(
+                "Nothing was done: what would happen has changed since you looked. "
+                "Read the plan again and confirm it."
+            )
+        return plan
+
+    def ask_owner(self, job: Job) -> None:
+        """Call the kind's ``before`` hooks; each may raise Refused."""
+        spec = registry.find(job.kind)
+        for hook in spec.before_hooks if spec else ():
+            hook(job, self.verb.value)
+
+    def tell_owner(self, job: Job, successor: Job | None = None) -> None:
+        """Call the kind's ``after`` hooks; one that raises undoes the whole deed."""
+        spec = registry.find(job.kind)
+        for hook in spec.after_hooks if spec else ():
+            hook(job, self.verb.value, successor)
+
+    def record(self, job: Job, *, before: object = None, after: object = None) -> None:
+        audit.record(
+            actor=self.actor,
+            action=f"job.{self.verb.value}",
+            workspace=job.workspace_id,
+            object_type="job",
+            object_id=str(job.pk),
+            reason=self.reason,
+            request_id=self.request_id,
+            operation_id=self.operation_id,
+            before=before,
+            after=after,
+        )
+
+
+def done(work: Callable[[], T]) -> T:
+    """Do ``work`` in one transaction; inside the caller's, if there is one.
+
+    Waits at most 2 s for a lock, then raises Busy. Deadlocks and serialisation failures are
+    tried again three times, unless the transaction is the caller's.
+    """
+    tries = 1 if connection.in_atomic_block else _TRIES
+    for left in reversed(range(tries)):
+        try:
+            with transaction.atomic():
+                _bound_waiting()
+                return work()
+        except OperationalError as error:
+            sqlstate = getattr(error.__cause__, "sqlstate", None)
+            if sqlstate == _LOCK_NOT_AVAILABLE:
+                raise Busy(
+                    "Nothing was done: somebody else is working on this job at this moment. "
+                    "Look at it again in a few seconds."
+                ) from error
+            if sqlstate not in _CONTENTION or left == 0:
+                raise
+    raise AssertionError("unreachable")
+
+
+def _bound_waiting() -> None:
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT set_config('lock_timeout', %s, true)", [f"{LOCK_SECONDS}s"])
+
+
+def _only_job() -> tuple[str, ...]:
+    return ("self",) if connection.features.has_select_for_update_of else ()
+
+
+def _refused(code: str, sentence: str, job: Job) -> Exception:
+    if code == "workspace_closed":
+        return WorkspaceClosed(job.workspace.slug)
+    return _REFUSALS[code](f"Nothing was done: {sentence[0].lower()}{sentence[1:]}")

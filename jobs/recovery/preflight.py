@@ -1,0 +1,159 @@
+"""What would happen if an operator did it now: looked up, then decided by ``plan``."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from django.db.models import Q
+from django.db.models.functions import Now
+
+from jobs import registry
+from jobs.errors import JobNotFound
+from jobs.models import Attempt, Job
+from jobs.models import Step as StepRow
+from jobs.recovery.plan import Check, Plan, PlannedStep, digest_of, planned_steps
+from jobs.registry import KindSpec
+from jobs.states import RETRYABLE, State, StepState, Verb, Word
+from workspaces.actors import Actor, as_actor
+from workspaces.permissions import allowed, missing_right
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import User
+
+OPEN = Q(state=StepState.STARTED, observed="", late_at__isnull=True, opens_at__lte=Now())
+RETRIES = (Verb.RESUME, Verb.RESTART)
+
+
+class Governing:
+    """What a verb's right depends on: the kind's permission, and the risk of this very job."""
+
+    def __init__(self, job: Job) -> None:
+        spec = registry.find(job.kind)
+        self.permission = spec.permission if spec else "jobs.operate"
+        self.risk = spec.risk_of(job) if spec else 3
+
+
+def visible_job(job_id: uuid.UUID | str, actor: Actor) -> Job:
+    """The job, if the actor may see it. JobNotFound says the same for one of another workspace."""
+    try:
+        job = Job.objects.filter(pk=job_id).first()
+    except (ValueError, TypeError):
+        job = None
+    if job is None or not allowed(actor, "jobs.view", job.workspace_id):
+        raise no_such_job(job_id)
+    return job
+
+
+def no_such_job(job_id: object) -> JobNotFound:
+    return JobNotFound(
+        f"Nothing was done: there is no job {str(job_id)[:60]!r} that you may see. Check the id."
+    )
+
+
+def preflight(job: Job, verb: Verb | str, actor: Actor | User) -> Plan:
+    """What ``verb`` would do to ``job`` now, and whether it may be done by ``actor``.
+
+    Reads only. The same function plans again under the lock when the verb is done, so a plan
+    with an equal digest is what will happen.
+    """
+    verb = Verb(verb)
+    spec = registry.find(job.kind)
+    rows = list(StepRow.objects.filter(job_id=job.pk).order_by("pk"))
+    open_names = frozenset(
+        StepRow.objects.filter(OPEN, job_id=job.pk).values_list("name", flat=True)
+    )
+    steps: tuple[PlannedStep, ...] = ()
+    if verb in RETRIES and spec is not None:
+        steps = planned_steps(verb, spec, rows, open_names)
+    checks = [*_rights(job, verb, as_actor(actor)), *_state(job, verb)]
+    if verb in RETRIES:
+        checks += _retry_checks(job, verb, spec, steps)
+    return Plan(
+        job_id=str(job.pk),
+        verb=verb,
+        steps=steps,
+        checks=tuple(checks),
+        cost=_cost(job, steps),
+        digest=digest_of(job, verb, spec, steps),
+    )
+
+
+def _rights(job: Job, verb: Verb, actor: Actor) -> Iterator[Check]:
+    right = missing_right(actor, verb.value, job.workspace_id, Governing(job))
+    if right is None:
+        yield Check("pass", "", f"{actor.label} may {verb.value} jobs of this kind.")
+    else:
+        yield Check("block", "not_allowed", f"{actor.label} lacks the right {right!r} here.")
+
+
+def _state(job: Job, verb: Verb) -> Iterator[Check]:
+    if verb in RETRIES:
+        yield _retryable(job)
+    elif verb is Verb.CANCEL and job.final:
+        yield Check("block", "not_cancellable", f"The job has ended: it is {job.state}.")
+    elif verb is Verb.CANCEL and job.state == State.RUNNING:
+        yield Check("warn", "", "It is running: it stops at its next step boundary, not at once.")
+    elif verb is Verb.RESOLVE and (job.state != State.DEAD or job.resolved_at is not None):
+        word = "resolved already" if job.resolved_at else job.state
+        yield Check(
+            "block", "not_resolvable", f"Only a dead letter is resolved; this job is {word}."
+        )
+    elif verb is Verb.RECONCILE and not job.final:
+        yield Check("block", "not_reconcilable", f"The job is {job.state}: it asks by itself.")
+    else:
+        yield Check("pass", "", f"The job is {job.state}.")
+
+
+def _retryable(job: Job) -> Check:
+    successor = Job.objects.filter(retry_of_id=job.pk).first()
+    if successor is not None:
+        sentence = (
+            f"It was retried already ({successor.mode} by {successor.actor}): job {successor.pk}."
+        )
+        return Check("block", "already_retried", sentence)
+    if job.state not in RETRYABLE:
+        sentence = f"Only a dead or cancelled job is retried; this one is {job.state}."
+        return Check("block", "not_retryable", sentence)
+    if job.resolved_at is not None:
+        return Check("warn", "", f"It was resolved already: {job.resolution}")
+    return Check("pass", "", f"It ended {job.state}, and nobody has retried it.")
+
+
+def _retry_checks(
+    job: Job, verb: Verb, spec: KindSpec | None, steps: tuple[PlannedStep, ...]
+) -> Iterator[Check]:
+    if spec is None:
+        yield Check(
+            "block", "unknown_kind", f"No code here knows the kind {job.kind}; deploy it first."
+        )
+        return
+    if job.workspace.closed_at is not None:
+        yield Check("block", "workspace_closed", "Its workspace is closed and takes no new work.")
+    if spec.version != job.version and verb is Verb.RESUME:
+        yield Check(
+            "block",
+            "version_changed",
+            f"The kind is at version {spec.version}, the job at {job.version}: its steps may not "
+            "fit any more. Rerun from start instead.",
+        )
+    blocked = [s.name for s in steps if s.word is Word.BLOCKED]
+    if blocked:
+        yield Check(
+            "block",
+            "reconcile_required",
+            f"Step {', '.join(blocked)} may have happened. Look at the provider, then record what "
+            f"you saw: manage.py job reconcile {job.pk} --step {blocked[0]} --outcome …",
+        )
+    for step in steps:
+        if "until its output is recorded" in step.why:
+            yield Check("warn", "", f"Step {step.name}: {step.why} (reconcile, with its output).")
+
+
+def _cost(job: Job, steps: tuple[PlannedStep, ...]) -> tuple[dict[str, Any], ...]:
+    """What the attempts of this job cost, where something of it will run again."""
+    if not any(s.word in (Word.RUNS, Word.RUNS_AGAIN, Word.ASKS_FIRST) for s in steps):
+        return ()
+    rows = Attempt.objects.filter(job_id=job.pk, cost__isnull=False).order_by("number")
+    return tuple({"attempt": row.number, **row.cost} for row in rows)
