@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Thread
-from time import monotonic
 
 from django.db import connection, transaction
+
+from tests.waiting import wait_until
 
 
 @contextmanager
@@ -22,7 +23,7 @@ def meanwhile(act: Callable[[], object], *, undone: bool = False) -> Iterator[No
     with transaction.atomic():
         yield
         thread.start()
-        _wait_for_somebody_waiting()
+        wait_until(_somebody_waits_for_this_session)
         transaction.set_rollback(undone)
     thread.join(20)
     assert not thread.is_alive()
@@ -38,14 +39,10 @@ def _run(act: Callable[[], object], faults: list[BaseException]) -> None:
         connection.close()
 
 
-def _wait_for_somebody_waiting() -> None:
-    limit = monotonic() + 10
-    while monotonic() < limit:
-        with connection.cursor() as cursor:
-            cursor.execute(
-                "SELECT count(*) FROM pg_locks"
-                " WHERE NOT granted AND pg_backend_pid() = ANY (pg_blocking_pids(pid))"
-            )
-            if cursor.fetchone()[0]:
-                return
-    raise AssertionError("nobody came to wait for this session")
+def _somebody_waits_for_this_session() -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT count(*) FROM pg_locks"
+            " WHERE NOT granted AND pg_backend_pid() = ANY (pg_blocking_pids(pid))"
+        )
+        return bool(cursor.fetchone()[0])

@@ -17,7 +17,7 @@ from workspaces.visibility import visible_workspace, visible_workspaces
 if TYPE_CHECKING:
     from pytest_django import DjangoAssertNumQueries
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
 
 
 @pytest.fixture
