@@ -120,7 +120,7 @@ def _workspace_id(workspace: Workspace | int | str) -> int:
 
 
 def _check_key(key: str, *, reserved: bool) -> None:
-    if not isinstance(key, str) or not key.strip() or not key.isprintable():
+    if not key.strip() or not key.isprintable():
         raise KeyInvalid(
             "Nothing was enqueued: the key is empty or holds characters that cannot be shown. "
             "A key is text that names the intent, such as 'order-42'."

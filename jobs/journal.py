@@ -7,7 +7,7 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from django.db import transaction
 from django.db.models import DurationField, ExpressionWrapper, F
@@ -158,7 +158,8 @@ class Journal:
         )
         if writer is None or writer.outcome != AttemptOutcome.LOST or is_gone(writer.worker):
             return 0.0
-        return max(0.0, writer.left.total_seconds())
+        left_over: timedelta = writer.left
+        return max(0.0, left_over.total_seconds())
 
     def _finish(self, step: Step[..., object], text: str | None, fault: str) -> Standing | None:
         return moves.finish_step(

@@ -36,10 +36,11 @@ _STANDING = "cancel_requested_at, deadline_at <= @now"
 # --- in ------------------------------------------------------------------------------------------
 
 _INSERT = """
-INSERT INTO jobs_job (id, workspace_id, kind, key, params, params_digest, version, queue, gate, state,
-  run_at, wake_at, wait_reason, wait_since, deadline_at, root_id, actor, request_id, traceparent)
-SELECT @uuid(id), w.id, %(kind)s, %(key)s, @json(params), %(digest)s, %(version)s, %(queue)s, %(gate)s,
-  'queued', m.run_at, CASE WHEN %(waits)s THEN m.run_at ELSE @after(first_wake) END,
+INSERT INTO jobs_job (id, workspace_id, kind, key, params, params_digest, version, queue, gate,
+  state, run_at, wake_at, wait_reason, wait_since, deadline_at, root_id, actor, request_id,
+  traceparent)
+SELECT @uuid(id), w.id, %(kind)s, %(key)s, @json(params), %(digest)s, %(version)s, %(queue)s,
+  %(gate)s, 'queued', m.run_at, CASE WHEN %(waits)s THEN m.run_at ELSE @after(first_wake) END,
   CASE WHEN %(waits)s THEN 'scheduled' ELSE '' END, CASE WHEN %(waits)s THEN @now END,
   {deadline}, @uuid(id), %(actor)s, %(request_id)s, %(traceparent)s
 FROM workspaces_workspace w
@@ -60,7 +61,8 @@ def insert(params: dict[str, Any]) -> bool:
     later = (
         "greatest(@now, m.run_at) + %(deadline)s * interval '1 second'"
         if postgresql
-        else "django_format_dtdelta('+', max(@now, m.run_at), CAST(%(deadline)s * 1000000 AS INTEGER))"
+        else "django_format_dtdelta('+', max(@now, m.run_at),"
+        " CAST(%(deadline)s * 1000000 AS INTEGER))"
     )
     sql = _INSERT.format(
         deadline="NULL" if params["deadline"] is None else later,
@@ -147,9 +149,10 @@ _BEGIN = Fenced(
 _DONE = Fenced(
     _HOLD,
     _STANDING,
-    """INSERT INTO jobs_step (job_id, name, effect, boundary, state, attempt, done_at, output, output_error)
-    SELECT j.id, %(name)s, %(effect)s, %(boundary)s, 'done', j.attempt, @now, @json(output), %(output_error)s
-    FROM j WHERE true
+    """INSERT INTO jobs_step (job_id, name, effect, boundary, state, attempt, done_at, output,
+      output_error)
+    SELECT j.id, %(name)s, %(effect)s, %(boundary)s, 'done', j.attempt, @now, @json(output),
+      %(output_error)s FROM j WHERE true
     ON CONFLICT (job_id, name) DO UPDATE SET state = 'done', attempt = excluded.attempt,
       done_at = excluded.done_at, output = excluded.output, output_error = excluded.output_error,
       carried_from = NULL
@@ -194,7 +197,7 @@ def finish_step(
     output: str | None,
     output_error: str = "",
 ) -> Standing | None:
-    """Store a step's output (JSON text); the first output written stays. None: the lease is lost."""
+    """Store a step's output (JSON text); the first written stays. None: the lease is lost."""
     return _standing(
         _DONE.send(
             fence.params(
@@ -232,8 +235,9 @@ def keep_late_output(fence: Fence, *, name: str, output: str) -> bool:
 
 # --- the end of an attempt -----------------------------------------------------------------------
 
-_ATTEMPT = """INSERT INTO jobs_attempt (job_id, number, outcome, classification, reason, step, error_class,
-  message, traceback, fingerprint, delay, worker, started_at, kill_at, ended_at, cost, provider_request_id)
+_ATTEMPT = """INSERT INTO jobs_attempt (job_id, number, outcome, classification, reason, step,
+  error_class, message, traceback, fingerprint, delay, worker, started_at, kill_at, ended_at, cost,
+  provider_request_id)
 SELECT j.id, j.attempt, {outcome}, %(classification)s, %(reason)s, %(step)s, %(error_class)s,
   %(message)s, %(traceback)s, %(fingerprint)s, {delay}, j.worker, j.started_at, j.kill_at, @now,
   @json(cost), %(provider_request_id)s
@@ -261,7 +265,8 @@ _END = Fenced(
     ),
 )
 _QUEUE_AGAIN = """UPDATE jobs_job SET state = 'queued', lease_until = NULL, publishes = 0,
-      failures = failures + %(failure)s, losses = losses + %(loss)s, deferrals = deferrals + %(deferral)s,
+      failures = failures + %(failure)s, losses = losses + %(loss)s,
+      deferrals = deferrals + %(deferral)s,
       run_at = @after(delay), wake_at = @after(delay), wait_since = CASE WHEN wait_reason = %(wait)s
         THEN COALESCE(wait_since, @now) ELSE @now END, wait_reason = %(wait)s"""
 _RETRY = Fenced(
@@ -399,19 +404,20 @@ def mark_unstartable(job_id: uuid.UUID) -> None:
 # --- successors ----------------------------------------------------------------------------------
 
 _SUCCESSOR = """
-INSERT INTO jobs_job (id, workspace_id, kind, key, params, params_digest, version, queue, gate, state,
-  run_at, wake_at, deadline_at, retry_of_id, root_id, epoch, mode, actor, request_id, traceparent)
-SELECT @uuid(new), workspace_id, kind, key, params, params_digest, %(version)s, queue, gate, 'queued',
-  @now, @after(first_wake), {deadline}, id, root_id, epoch + %(epoch)s, %(mode)s, %(actor)s,
-  %(request_id)s, %(traceparent)s
+INSERT INTO jobs_job (id, workspace_id, kind, key, params, params_digest, version, queue, gate,
+  state, run_at, wake_at, deadline_at, retry_of_id, root_id, epoch, mode, actor, request_id,
+  traceparent)
+SELECT @uuid(new), workspace_id, kind, key, params, params_digest, %(version)s, queue, gate,
+  'queued', @now, @after(first_wake), {deadline}, id, root_id, epoch + %(epoch)s, %(mode)s,
+  %(actor)s, %(request_id)s, %(traceparent)s
 FROM jobs_job WHERE id = @uuid(id) AND state IN ('dead', 'cancelled')
 RETURNING id
 """
 _CARRY = """
-INSERT INTO jobs_step (job_id, name, effect, boundary, state, attempt, intent_at, opens_at, done_at, output,
-  output_error, carried_from, late_output, late_at)
-SELECT @uuid(new), name, effect, boundary, {state}, attempt, intent_at, opens_at, {done_at}, {output},
-  {output_error}, COALESCE(carried_from, job_id), late_output, late_at
+INSERT INTO jobs_step (job_id, name, effect, boundary, state, attempt, intent_at, opens_at,
+  done_at, output, output_error, carried_from, late_output, late_at)
+SELECT @uuid(new), name, effect, boundary, {state}, attempt, intent_at, opens_at, {done_at},
+  {output}, {output_error}, COALESCE(carried_from, job_id), late_output, late_at
 FROM jobs_step WHERE job_id = @uuid(id) AND name = %(name)s
 """
 

@@ -73,7 +73,7 @@ class Terminal(Exception):
 
 
 def _rebuild(cls: type[Exception], message: str, words: dict[str, object]) -> Exception:
-    return cls(message, **words)  # type: ignore[call-arg]
+    return cls(message, **words)
 
 
 @dataclass(frozen=True)
@@ -152,13 +152,13 @@ def _spoken(error: BaseException) -> Meaning | None:
             Again.RETRY, EffectSeen.NO, "rate_limited", retry_after=max(0.0, error.retry_after)
         )
     if isinstance(error, Transient):
-        return Meaning(Again.RETRY, _seen(error.happened), "transient", delay=error.delay)
+        return Meaning(Again.RETRY, _seen(happened=error.happened), "transient", delay=error.delay)
     if isinstance(error, Terminal):
-        return Meaning(Again.DEAD, _seen(error.happened), "terminal")
+        return Meaning(Again.DEAD, _seen(happened=error.happened), "terminal")
     return None
 
 
-def _seen(happened: bool | None) -> EffectSeen:
+def _seen(*, happened: bool | None) -> EffectSeen:
     return EffectSeen.NO if happened is False else EffectSeen.MAYBE
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from typing import Any
 
 import pydantic
 
+from jobs.backoff import SPREAD, delay_after
 from jobs.errors import UnknownKind
 from jobs.models import Job
 from jobs.steps import Step
@@ -59,6 +61,19 @@ class KindSpec:
         """The declared step behind a stored name (``page:17`` belongs to ``page``)."""
         base = name.split(":", 1)[0]
         return next((s for s in self.steps if s.name in (name, base)), None)
+
+    def delay(
+        self, count: int, *, own: float | None = None, retry_after: float | None = None
+    ) -> float:
+        """Seconds to wait after failure or loss number ``count``, jitter drawn here."""
+        return delay_after(
+            count,
+            base=self.retry_backoff,
+            cap=self.retry_backoff_max,
+            spread=random.uniform(0.0, SPREAD) if self.retry_jitter else 0.0,  # noqa: S311
+            own=own,
+            retry_after=retry_after,
+        )
 
     def risk_of(self, job: Job) -> int:
         return self.risk(job) if callable(self.risk) else self.risk

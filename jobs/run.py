@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from typing import Any, ParamSpec, TypeVar
 
 from django.utils import timezone
@@ -42,6 +43,7 @@ class Run:
         self.step_name = ""
         self.cost: dict[str, Any] | None = None
         self.provider_request_id = ""
+        self._started = time.monotonic()
         self._inside = False
         self._thread = threading.get_ident()
 
@@ -60,6 +62,11 @@ class Run:
             self._inside = False
         self.step_name = ""
         return output  # type: ignore[no-any-return]
+
+    @property
+    def seconds(self) -> float:
+        """How long this attempt has run."""
+        return time.monotonic() - self._started
 
     def check(self) -> None:
         """Stop here if the run is to stop: for long code between steps. Costs no query."""

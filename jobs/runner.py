@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import logging
-import random
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -20,7 +19,6 @@ from django.conf import settings
 from django.db import connection, transaction
 
 from jobs import ending, moves, registry
-from jobs.backoff import SPREAD, delay_after
 from jobs.errors import ParamsInvalid
 from jobs.failure import Evidence, evidence_of
 from jobs.fence import AttemptRecord, Claim, Ended
@@ -117,7 +115,7 @@ def _attempt(spec: KindSpec, claim: Claim, kill_at: float) -> None:
             _stopped(run, stop)
         except OutputRejected as error:
             _failed(run, error)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  it is classified, recorded, never hidden
             _failed(run, error)
         else:
             _succeeded(run, result)
@@ -178,15 +176,8 @@ def _failed(run: Run, error: Exception) -> None:
 def _decided(run: Run, error: Exception) -> Decision:
     meaning = run.meaning_of(error)
     spec, claim = run.spec, run.claim
-    delay = delay_after(
-        claim.failures + 1,
-        base=spec.retry_backoff,
-        cap=spec.retry_backoff_max,
-        spread=random.uniform(0.0, SPREAD) if spec.retry_jitter else 0.0,  # noqa: S311  no secret
-        own=meaning.delay,
-        retry_after=meaning.retry_after,
-    )
-    decision = after_failure(meaning, budget_of(spec, claim), delay)
+    delay = spec.delay(claim.failures + 1, own=meaning.delay, retry_after=meaning.retry_after)
+    decision = after_failure(meaning, _budget(run), delay)
     if decision.cause is None and _nobody_to_ask(run):
         reason = f"{meaning.reason}; step {run.step_name} was started and nobody can be asked"
         return Decision(Cause.UNCERTAIN, reason, failure=True)
@@ -196,20 +187,22 @@ def _decided(run: Run, error: Exception) -> Decision:
 def _nobody_to_ask(run: Run) -> bool:
     """Whether a retry could only find out that an open step has no ``reconcile``."""
     return any(
-        run.journal.is_open(checkpoint) and step is not None and step.reconcile is None
+        run.journal.is_open(checkpoint) and step.reconcile is None
         for name, checkpoint in run.journal.checkpoints.items()
         if (step := run.spec.step_named(name)) is not None
     )
 
 
-def budget_of(spec: KindSpec, claim: Claim) -> Budget:
-    """What the claimed job may still spend, before this attempt's end is counted."""
+def _budget(run: Run) -> Budget:
+    """What the job may still spend, before this attempt's end is counted."""
+    spec, claim = run.spec, run.claim
+    left = claim.seconds_left
     return Budget(
         failures=claim.failures,
         losses=claim.losses,
         max_retries=spec.max_retries,
         max_losses=spec.max_losses,
-        seconds_left=claim.seconds_left,
+        seconds_left=None if left is None else left - run.seconds,
         loss_is_failure=spec.loss_is_failure,
     )
 

@@ -8,7 +8,6 @@ stops the rest, and any number of passes may run at once.
 from __future__ import annotations
 
 import logging
-import random
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,7 +20,6 @@ from django.db.models import F, Q
 from django.db.models.functions import Now
 
 from jobs import ending, events, moves, registry
-from jobs.backoff import SPREAD, delay_after
 from jobs.fence import AttemptRecord, Ended, Fence
 from jobs.models import Event, Job, Upkeep
 from jobs.outcomes import Budget, Decision, after_loss
@@ -171,13 +169,6 @@ def _after_loss(job: Job, *, timed_out: bool) -> Decision:
         .annotate(left=F("deadline_at") - Now())
         .values_list("left", flat=True)[0]
     )
-    count = job.failures + job.losses + 1
-    delay = delay_after(
-        count,
-        base=spec.retry_backoff,
-        cap=spec.retry_backoff_max,
-        spread=random.uniform(0.0, SPREAD) if spec.retry_jitter else 0.0,  # noqa: S311  no secret
-    )
     budget = Budget(
         failures=job.failures,
         losses=job.losses,
@@ -186,7 +177,7 @@ def _after_loss(job: Job, *, timed_out: bool) -> Decision:
         seconds_left=left.total_seconds() if left is not None else None,
         loss_is_failure=spec.loss_is_failure,
     )
-    return after_loss(budget, delay, timed_out=timed_out)
+    return after_loss(budget, spec.delay(job.failures + job.losses + 1), timed_out=timed_out)
 
 
 # --- what can never start ------------------------------------------------------------------------

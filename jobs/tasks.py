@@ -43,7 +43,7 @@ def _add(app: Celery, spec: registry.KindSpec) -> None:
         runner.execute(spec.name, uuid.UUID(job_id))
 
     # Celery's own jitter can be 0 s; plain doubling from 1 s is the floor.
-    app.task(
+    app.task(  # type: ignore[call-overload]  # its stubs know the decorator form only
         wake,
         name=spec.name,
         queue=spec.queue,
@@ -66,7 +66,7 @@ def send(wakes: Iterable[tuple[uuid.UUID, str]]) -> None:
     producer = _producer()
     for job_id, kind in wakes:
         task = current_app.tasks[kind]
-        task.apply_async(args=[str(job_id)], producer=producer, retry_policy={"max_retries": 0})
+        task.apply_async(args=(str(job_id),), producer=producer, retry_policy={"max_retries": 0})
 
 
 def _producer() -> Any:

@@ -1,4 +1,4 @@
-"""What a retry would do, step by step. Pure: the page that asks and the service that acts share it."""
+"""What a retry would do, step by step. Pure: page and service share it."""
 
 from __future__ import annotations
 
@@ -81,7 +81,8 @@ def planned_steps(
     names.sort(key=lambda name: order.get(name.split(":", 1)[0], len(order)))
     word = _restarted if verb is Verb.RESTART else _resumed
     return tuple(
-        word(name, spec.step_named(name), stored.get(name), name in open_names) for name in names
+        word(name, spec.step_named(name), stored.get(name), is_open=name in open_names)
+        for name in names
     )
 
 
@@ -99,7 +100,7 @@ def digest_of(job: Job, verb: Verb, spec: KindSpec | None, steps: Sequence[Plann
 
 
 def _resumed(
-    name: str, step: Step[..., Any] | None, row: StepRow | None, is_open: bool
+    name: str, step: Step[..., Any] | None, row: StepRow | None, *, is_open: bool
 ) -> PlannedStep:
     if row is None:
         return _planned(name, step, row, Word.RUNS, "not reached before")
@@ -138,7 +139,7 @@ def _resumed_done(name: str, step: Step[..., Any] | None, row: StepRow) -> Plann
 
 
 def _restarted(
-    name: str, step: Step[..., Any] | None, row: StepRow | None, is_open: bool
+    name: str, step: Step[..., Any] | None, row: StepRow | None, *, is_open: bool
 ) -> PlannedStep:
     if is_open:
         why = "it may have happened: reconcile it first, a restart would do it again"

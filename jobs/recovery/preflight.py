@@ -156,4 +156,4 @@ def _cost(job: Job, steps: tuple[PlannedStep, ...]) -> tuple[dict[str, Any], ...
     if not any(s.word in (Word.RUNS, Word.RUNS_AGAIN, Word.ASKS_FIRST) for s in steps):
         return ()
     rows = Attempt.objects.filter(job_id=job.pk, cost__isnull=False).order_by("number")
-    return tuple({"attempt": row.number, **row.cost} for row in rows)
+    return tuple({"attempt": row.number, **(row.cost or {})} for row in rows)

@@ -59,7 +59,8 @@ def _reconciled(deed: Deed, step: str, observed: Observation, output: str | None
     successor = Job.objects.filter(retry_of_id=job.pk).first()
     if successor is not None:
         raise NotReconcilable(
-            f"Nothing was recorded: the job was retried already. Reconcile job {successor.pk} instead."
+            "Nothing was recorded: the job was retried already. Reconcile its newest retry "
+            f"instead: job {successor.pk}."
         )
     deed.ask_owner(job)
     if not moves.observe(
