@@ -30,6 +30,12 @@ def test_an_order_is_held_charged_booked_and_receipted_once(
     assert job.result["payment"] == charged["id"]
     assert ledger.counts(path) == {"hold": 1, "charge": 1, "receipt": 1}
     assert [booking.payment for booking in Booking.objects.all()] == [charged["id"]]
+    assert dict(job.steps.values_list("name", "effect")) == {
+        "reserve": "keyed",
+        "charge": "once",
+        "book": "local",
+        "receipt": "repeatable",
+    }
 
 
 def test_a_503_is_tried_again_with_the_same_key(
