@@ -9,7 +9,7 @@ from workspaces.models import Membership
 from workspaces.permissions import Role
 
 if TYPE_CHECKING:
-    from django.contrib.auth.models import User
+    from django.contrib.auth.models import AnonymousUser, User
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +43,19 @@ class Actor:
 
 
 SYSTEM: Final = Actor(id="system", label="the system")
+_NOBODY: Final = Actor(id="anonymous", label="somebody who is not signed in")
 
 
-def as_actor(value: Actor | User) -> Actor:
+def as_actor(value: Actor | User | AnonymousUser) -> Actor:
     """Turn a user into an actor with all their grants (one query); an actor is returned as is.
 
-    An inactive user acts under their own name but holds no grants.
+    An inactive user acts under their own name, somebody not signed in under none; neither holds
+    any grant.
     """
     if isinstance(value, Actor):
         return value
+    if not value.is_authenticated:
+        return _NOBODY
     label = value.get_full_name() or value.get_username()
     return Actor(id=f"user:{value.pk}", label=label, roles=_grants(value))
 

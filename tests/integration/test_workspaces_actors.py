@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from django.contrib.auth.models import User
+from django.contrib.auth.models import AnonymousUser, User
 from django.db import IntegrityError, transaction
 
 from workspaces.actors import SYSTEM, Actor, Grant, as_actor
@@ -61,6 +61,12 @@ def test_an_inactive_user_has_no_grants(ana: User, acme: Workspace) -> None:
     ana.is_active = False
     actor = as_actor(ana)
     assert actor.roles == ()
+    assert not list(visible_workspaces(actor))
+
+
+def test_somebody_who_is_not_signed_in_has_no_grants() -> None:
+    actor = as_actor(AnonymousUser())
+    assert (actor.id, actor.roles) == ("anonymous", ())
     assert not list(visible_workspaces(actor))
 
 
