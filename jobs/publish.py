@@ -31,7 +31,11 @@ class _Broker:
     skip_until = 0.0
 
 
-_mode = threading.local()
+class _Drains:
+    """Who runs jobs in inline mode: every thread, unless this process serves requests."""
+
+    serving = False
+    thread = threading.local()
 
 
 def after_commit(job_id: uuid.UUID, kind: str) -> None:
@@ -42,7 +46,7 @@ def after_commit(job_id: uuid.UUID, kind: str) -> None:
 def publish(wakes: Sequence[tuple[uuid.UUID, str]]) -> bool:
     """Publish wakes now; False if the broker could not be reached (skipped for 5 s then)."""
     if settings.FIREDOOR_INLINE:
-        if not getattr(_mode, "serving", False):
+        if not _Drains.serving or getattr(_Drains.thread, "works", False):
             drain()
         return True
     known = [(job_id, kind) for job_id, kind in wakes if registry.find(kind) is not None]
@@ -58,5 +62,10 @@ def publish(wakes: Sequence[tuple[uuid.UUID, str]]) -> bool:
 
 
 def serve_only() -> None:
-    """Never drain in this thread: it serves requests, and a worker thread runs the jobs."""
-    _mode.serving = True
+    """Never drain in the threads of this process: it serves requests."""
+    _Drains.serving = True
+
+
+def work_in_this_thread() -> None:
+    """Let this one thread of a serving process run what is due."""
+    _Drains.thread.works = True

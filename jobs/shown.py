@@ -1,0 +1,89 @@
+"""A job as it may be shown: redacted by its kind's rule, JSON throughout."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from jobs import registry
+from jobs.models import Attempt, Job
+from jobs.models import Step as StepRow
+from jobs.redaction import redact, scrub
+
+
+def shown(job: Job) -> dict[str, Any]:
+    """A job with its attempts and steps; moments in ISO 8601 UTC. Four queries."""
+    paths = redact_paths(job.kind)
+    successor = Job.objects.filter(retry_of_id=job.pk).values_list("pk", flat=True).first()
+    return {
+        "id": str(job.pk),
+        "kind": job.kind,
+        "workspace": job.workspace.slug,
+        "key": job.key,
+        "state": job.state,
+        "cause": job.cause,
+        "wait_reason": job.wait_reason if job.state == "queued" else "",
+        "run_at": _iso(job.run_at),
+        "attempt": job.attempt,
+        "progress": job.progress,
+        "attempts": [_attempt(a) for a in Attempt.objects.filter(job_id=job.pk).order_by("number")],
+        "steps": [_step(s, paths) for s in StepRow.objects.filter(job_id=job.pk).order_by("pk")],
+        "retry_of": _text(job.retry_of_id),
+        "successor": _text(successor),
+        "root_id": str(job.root_id),
+        "epoch": job.epoch,
+        "mode": job.mode,
+        "params": redact(job.params, paths),
+        "result": redact(job.result, paths),
+        "actor": job.actor,
+        "request_id": job.request_id,
+        "created_at": _iso(job.created_at),
+        "finished_at": _iso(job.finished_at),
+        "resolved_at": _iso(job.resolved_at),
+        "resolution": scrub(job.resolution),
+    }
+
+
+def redact_paths(kind: str) -> tuple[str, ...]:
+    """The kind's redaction rule; of a kind unknown here, everything is hidden."""
+    spec = registry.find(kind)
+    return spec.redact if spec else ("*",)
+
+
+def _attempt(row: Attempt) -> dict[str, Any]:
+    return {
+        "number": row.number,
+        "outcome": row.outcome,
+        "classification": row.classification,
+        "reason": row.reason,
+        "step": row.step,
+        "error_class": row.error_class,
+        "message": row.message,
+        "fingerprint": row.fingerprint,
+        "delay": row.delay,
+        "cost": row.cost,
+        "started_at": _iso(row.started_at),
+        "ended_at": _iso(row.ended_at),
+        "worker": row.worker,
+    }
+
+
+def _step(row: StepRow, paths: tuple[str, ...]) -> dict[str, Any]:
+    return {
+        "name": row.name,
+        "effect": row.effect,
+        "state": row.state,
+        "attempt": row.attempt,
+        "carried_from": _text(row.carried_from),
+        "output": redact(row.output, paths),
+        "output_error": row.output_error,
+        "observed": row.observed,
+    }
+
+
+def _iso(moment: datetime | None) -> str | None:
+    return moment.isoformat() if moment else None
+
+
+def _text(value: object | None) -> str | None:
+    return str(value) if value is not None else None
