@@ -15,7 +15,7 @@ class Order(models.Model):
     workspace = models.ForeignKey(Workspace, on_delete=models.PROTECT, related_name="+")
     reference = models.CharField(max_length=200)
     cents = models.PositiveIntegerField()
-    job_id = models.UUIDField(null=True, editable=False)
+    job_id = models.UUIDField(editable=False)
     withdrawn_at = models.DateTimeField(null=True, editable=False)
 
     class Meta:

@@ -36,7 +36,7 @@ class Migration(migrations.Migration):
                 ),
                 ("reference", models.CharField(max_length=200)),
                 ("cents", models.PositiveIntegerField()),
-                ("job_id", models.UUIDField(editable=False, null=True)),
+                ("job_id", models.UUIDField(editable=False)),
                 ("withdrawn_at", models.DateTimeField(editable=False, null=True)),
                 (
                     "workspace",

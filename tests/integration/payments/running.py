@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.db.models.functions import Now
 
 from examples.payments.kinds import charge
@@ -43,3 +45,10 @@ def outcomes(job: Job) -> list[tuple[str, str]]:
 def steps(job: Job) -> dict[str, str]:
     """The state of each step."""
     return dict(job.steps.values_list("name", "state"))
+
+
+def output(job: Job, step: str) -> dict[str, Any]:
+    """What a finished step of a payment returned."""
+    stored = job.steps.get(name=step).output
+    assert isinstance(stored, dict)
+    return stored

@@ -27,6 +27,7 @@ def test_an_order_is_held_charged_booked_and_receipted_once(
 
     (charged,) = [line for line in ledger.read(path) if line["effect"] == "charge"]
     assert job.state == "succeeded"
+    assert job.result is not None
     assert job.result["payment"] == charged["id"]
     assert ledger.counts(path) == {"hold": 1, "charge": 1, "receipt": 1}
     assert [booking.payment for booking in Booking.objects.all()] == [charged["id"]]

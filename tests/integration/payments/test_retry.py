@@ -18,7 +18,7 @@ from jobs.models import Job
 from jobs.recovery.preflight import preflight
 from jobs.recovery.reconcile import reconcile
 from jobs.recovery.retry import retry
-from tests.integration.payments.running import enqueued, finished, outcomes
+from tests.integration.payments.running import enqueued, finished, outcomes, output
 from workspaces.actors import SYSTEM
 from workspaces.models import Workspace
 
@@ -115,19 +115,19 @@ def test_a_restart_in_doubt_is_refused(workspace: Workspace, control: ProviderCo
 def test_a_refund_in_doubt_is_retried_only_after_somebody_looked(
     workspace: Workspace, control: ProviderControl
 ) -> None:
-    paid = finished(enqueued(workspace)).steps.get(name="charge").output["id"]
+    paid = output(finished(enqueued(workspace)), "charge")["id"]
     control.script("POST /refunds", Fault(status=502, effect=True))
     job = finished(refund.s(payment=paid).enqueue(workspace=workspace, key="refund-1"))
     with pytest.raises(ReconcileRequired):
         retried(job)
-    output = {"id": "refund_seen_at_the_provider"}
+    seen = {"id": "refund_seen_at_the_provider"}
     reconcile(
-        job.pk, step="refund", outcome="happened", output=output, actor=SYSTEM, reason="seen there"
+        job.pk, step="refund", outcome="happened", output=seen, actor=SYSTEM, reason="seen there"
     )
 
     successor = finished(retried(job))
 
-    assert (successor.state, successor.result) == ("succeeded", output)
+    assert (successor.state, successor.result) == ("succeeded", seen)
     assert control.effects()["refund"] == 1
 
 

@@ -11,7 +11,14 @@ from examples.payments import client
 from examples.payments.control import ProviderControl
 from examples.payments.faults import Fault
 from examples.payments.kinds import refund
-from tests.integration.payments.running import attempted, enqueued, finished, outcomes, steps
+from tests.integration.payments.running import (
+    attempted,
+    enqueued,
+    finished,
+    outcomes,
+    output,
+    steps,
+)
 from workspaces.models import Workspace
 
 pytestmark = pytest.mark.sqlite
@@ -26,10 +33,10 @@ def test_a_502_after_the_charge_is_found_and_not_charged_again(
 
     finished(job)
 
-    (charged,) = client.charges(job.steps.get(name="reserve").output["id"]).charges
+    (charged,) = client.charges(output(job, "reserve")["id"]).charges
     assert in_doubt == "started"
     assert outcomes(job) == [("failed", "http_502"), ("succeeded", "")]
-    assert job.steps.get(name="charge").output == charged
+    assert output(job, "charge") == charged
     assert control.effects()["charge"] == 1
 
 
@@ -117,7 +124,7 @@ def test_a_charge_that_is_not_ours_is_no_answer(
 ) -> None:
     control.script("POST /charges", Fault(status=502))
     job = attempted(enqueued(workspace))
-    client.charge(job.steps.get(name="reserve").output["id"], 1)
+    client.charge(output(job, "reserve")["id"], 1)
 
     finished(job)
 
@@ -145,7 +152,7 @@ def test_an_answer_that_cannot_be_used_is_not_asked_for_again(
 def test_a_refund_in_doubt_is_left_to_an_operator(
     workspace: Workspace, control: ProviderControl
 ) -> None:
-    paid = finished(enqueued(workspace)).steps.get(name="charge").output["id"]
+    paid = output(finished(enqueued(workspace)), "charge")["id"]
     control.script("POST /refunds", Fault(status=502, effect=True))
 
     job = finished(refund.s(payment=paid).enqueue(workspace=workspace, key=f"refund-{paid}"))
