@@ -10,9 +10,12 @@ class JobsConfig(AppConfig):
 
     def ready(self) -> None:
         from jobs import checks, ending, failures, tasks  # noqa: F401  ending registers a receiver
+        from jobs.closing import stop_jobs
+        from workspaces import closing
 
         failures.register()
         checks.register()
+        closing.register("jobs", close=stop_jobs)
         # Every app's kinds are known before anything is enqueued, claimed or checked.
         autodiscover_modules("kinds")
         tasks.register()
