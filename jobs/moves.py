@@ -267,8 +267,9 @@ _END = Fenced(
 _QUEUE_AGAIN = """UPDATE jobs_job SET state = 'queued', lease_until = NULL, publishes = 0,
       failures = failures + %(failure)s, losses = losses + %(loss)s,
       deferrals = deferrals + %(deferral)s,
-      run_at = @after(delay), wake_at = @after(delay), wait_since = CASE WHEN wait_reason = %(wait)s
-        THEN COALESCE(wait_since, @now) ELSE @now END, wait_reason = %(wait)s"""
+      run_at = @after(delay), wake_at = @after(delay), wait_reason = %(wait)s, wait_since =
+        CASE WHEN wait_reason = 'unstartable' AND %(wait)s = 'unstartable'
+        THEN COALESCE(wait_since, @now) ELSE @now END"""
 _RETRY = Fenced(
     f"{_QUEUE_AGAIN} WHERE {_MINE}",
     "state, cause",
@@ -370,30 +371,29 @@ def ask_cancel(job_id: uuid.UUID) -> bool:
 
 # --- waking --------------------------------------------------------------------------------------
 
+_WAKES = {f"wake{n}": min(LAST_WAKE, FIRST_WAKE * 2.0**n) for n in range(6)}
 _NEXT_WAKE = (
-    "CASE WHEN publishes >= 6 THEN @after(last_wake)"
-    " WHEN publishes = 0 THEN @after(wake1) WHEN publishes = 1 THEN @after(wake2)"
-    " WHEN publishes = 2 THEN @after(wake3) WHEN publishes = 3 THEN @after(wake4)"
-    " WHEN publishes = 4 THEN @after(wake5) ELSE @after(wake6) END"
+    "CASE "
+    + " ".join(f"WHEN publishes = {n} THEN @after(wake{n})" for n in range(6))
+    + " ELSE @after(last_wake) END"
 )
-_WAKES = {f"wake{n + 1}": min(LAST_WAKE, FIRST_WAKE * 2.0**n) for n in range(6)}
 _TAKE_DUE = f"""UPDATE jobs_job SET publishes = publishes + 1, wake_at = {_NEXT_WAKE}
 WHERE id IN (SELECT id FROM jobs_job WHERE state = 'queued' AND wake_at <= @now
-  ORDER BY wake_at LIMIT %(limit)s {{lock}}) AND state = 'queued' RETURNING id, kind, queue"""
+  ORDER BY wake_at LIMIT %(limit)s {{lock}}) AND state = 'queued' RETURNING id, kind"""
 _MARK_UNSTARTABLE = """UPDATE jobs_job SET wait_reason = 'unstartable', wait_since = CASE
   WHEN wait_reason = 'unstartable' THEN COALESCE(wait_since, @now) ELSE @now END
 WHERE id = @uuid(id) AND state = 'queued'"""
 
 
-def take_due(limit: int) -> list[tuple[uuid.UUID, str, str]]:
-    """Ids, kinds and queues of queued jobs to publish now; each is moved to its next wake.
+def take_due(limit: int) -> list[tuple[uuid.UUID, str]]:
+    """Ids and kinds of queued jobs to publish now; each is moved to its next wake.
 
     A wake that the broker loses is repeated after 30 s, doubling to 30 min: a message is only a
     hint, and a long honest backlog must not be flooded with copies.
     """
     lock = "FOR UPDATE SKIP LOCKED" if connection.vendor == "postgresql" else ""
     rows = send(_TAKE_DUE.format(lock=lock), {"limit": limit, "last_wake": LAST_WAKE, **_WAKES})
-    return [(_uuid(row[0]), row[1], row[2]) for row in rows]
+    return [(_uuid(row[0]), row[1]) for row in rows]
 
 
 def mark_unstartable(job_id: uuid.UUID) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from functools import cached_property
 from typing import Any, ParamSpec, TypeVar
 
 from django.utils import timezone
@@ -17,6 +18,7 @@ from jobs.params import canonical
 from jobs.redaction import scrub
 from jobs.registry import KindSpec
 from jobs.steps import Step
+from workspaces.models import Workspace
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -37,7 +39,6 @@ class Run:
         self.job_id = claim.fence.job_id
         self.key = claim.key
         self.root_id = claim.root_id
-        self.workspace = claim.workspace_id
         self.attempt = claim.fence.attempt
         self.log = logging.getLogger(f"jobs.run.{spec.name}")
         self.step_name = ""
@@ -62,6 +63,11 @@ class Run:
             self._inside = False
         self.step_name = ""
         return output  # type: ignore[no-any-return]
+
+    @cached_property
+    def workspace(self) -> Workspace:
+        """The workspace the job belongs to (one query, the first time)."""
+        return Workspace.objects.get(pk=self.claim.workspace_id)
 
     @property
     def seconds(self) -> float:

@@ -20,9 +20,15 @@ class LeaseLost(Stop):
 class CancelRequested(Stop):
     """Somebody asked to cancel; the run ends at this boundary."""
 
+    def __init__(self) -> None:
+        super().__init__("cancelled at a step boundary")
+
 
 class DeadlinePassed(Stop):
     """No new work is begun after the job's deadline."""
+
+    def __init__(self) -> None:
+        super().__init__("the deadline passed at a step boundary")
 
 
 class Uncertain(Stop):

@@ -91,6 +91,8 @@ def _each(ids: list[uuid.UUID] | list[int], work: Callable[..., bool], done: Pas
             with transaction.atomic():
                 count += work(each)
         except Exception:
+            if not connection.is_usable():
+                raise
             done.faults += 1
             logger.exception("sweep.row_failed", extra={"row": str(each), "work": work.__name__})
     return count
@@ -220,12 +222,16 @@ def _publish_due() -> int:
     if settings.FIREDOOR_INLINE:
         publish([])
         return 0
-    due = moves.take_due(BATCH)
-    for job_id, kind, _queue in due:
-        if registry.find(kind) is None:
-            moves.mark_unstartable(job_id)
-    wakes = [(job_id, kind) for job_id, kind, _queue in due if registry.find(kind) is not None]
-    return len(wakes) if wakes and publish(wakes) else 0
+    # In one transaction: a wake that could not be sent must not push the next one further away.
+    with transaction.atomic():
+        due = moves.take_due(BATCH)
+        for job_id, kind in due:
+            if registry.find(kind) is None:
+                moves.mark_unstartable(job_id)
+        if not publish([(job_id, kind) for job_id, kind in due if registry.find(kind) is not None]):
+            transaction.set_rollback(True)
+            return 0
+    return len(due)
 
 
 def _undelivered() -> list[int]:
