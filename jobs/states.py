@@ -123,11 +123,45 @@ def allows(source: str, target: str) -> bool:
     return State(target) in TRANSITIONS[State(source)]
 
 
-def diagram() -> str:
-    """The state machine as a Mermaid diagram, with the table of moves below it."""
-    lines = ["```mermaid", "stateDiagram-v2", "    [*] --> queued: enqueue or retry"]
-    lines += [f"    {m.source} --> {m.target}: {m.name}" for m in MOVES]
+def page() -> str:
+    """``docs/state-machine.md``: the diagram, the moves, and the closed sets."""
+    lines = [
+        "# The states of a job",
+        "",
+        "Written by `python -m jobs.states > docs/state-machine.md` from `jobs/states.py`; a test",
+        "refuses a difference. Only `jobs/moves.py` moves a job, by compare-and-swap in SQL.",
+        "",
+        "```mermaid",
+        "stateDiagram-v2",
+        "    [*] --> queued: enqueue, retry",
+    ]
+    lines += [f"    {move.source} --> {move.target}: {move.name}" for move in MOVES]
     lines += [f"    {state} --> [*]" for state in State if state in FINAL]
     lines += ["```", "", "| move | from | to | when |", "|---|---|---|---|"]
-    lines += [f"| {m.name} | {m.source} | {m.target} | {m.when} |" for m in MOVES]
-    return "\n".join(lines) + "\n"
+    lines += [f"| {move.name} | {move.source} | {move.target} | {move.when} |" for move in MOVES]
+    lines += [
+        "",
+        "No job becomes final with an open intent except as `dead(uncertain)`: that wins over every",
+        "other cause, over `cancelled` and over `succeeded`. A final state is never left; an",
+        "operator's retry is a new job, linked to this one.",
+        "",
+        "| set | members |",
+        "|---|---|",
+    ]
+    lines += [f"| {about} | {', '.join(f'`{word}`' for word in words)} |" for about, words in _SETS]
+    return "\n".join(lines)
+
+
+_SETS: tuple[tuple[str, type[StrEnum]], ...] = (
+    ("cause of a dead job", Cause),
+    ("outcome of an attempt", AttemptOutcome),
+    ("state of a step", StepState),
+    ("effect of a step", Effect),
+    ("why a queued job waits", WaitReason),
+    ("observation of an open step", Observation),
+    ("verbs", Verb),
+    ("what a preflight says of a step", Word),
+)
+
+if __name__ == "__main__":
+    print(page())  # noqa: T201  a page for the docs
