@@ -109,6 +109,7 @@ MOVES: tuple[Move, ...] = (
     Move("stop", State.RUNNING, State.CANCELLED, "cancel was asked and a boundary was reached"),
     Move("reap", State.RUNNING, State.QUEUED, "its lease ran out and budget is left"),
     Move("reap", State.RUNNING, State.DEAD, "its lease ran out: lost, exhausted, or uncertain"),
+    Move("reap", State.RUNNING, State.CANCELLED, "its lease ran out after a cancel was asked"),
     Move("bury", State.QUEUED, State.DEAD, "its deadline passed, or it cannot start, or uncertain"),
     Move("cancel", State.QUEUED, State.CANCELLED, "an operator cancelled it before it ran"),
 )
@@ -141,9 +142,9 @@ def page() -> str:
     lines += [f"| {move.name} | {move.source} | {move.target} | {move.when} |" for move in MOVES]
     lines += [
         "",
-        "No job becomes final with an open intent except as `dead(uncertain)`: that wins over every",
-        "other cause, over `cancelled` and over `succeeded`. A final state is never left; an",
-        "operator's retry is a new job, linked to this one.",
+        "No job becomes final with an open intent except as `dead(uncertain)`: that wins over",
+        "every other cause, over `cancelled` and over `succeeded`. A final state is never left;",
+        "an operator's retry is a new job, linked to this one.",
         "",
         "| set | members |",
         "|---|---|",
