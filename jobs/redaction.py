@@ -8,10 +8,12 @@ value (the secrets of the job that is running in this thread).
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from urllib.parse import quote
 
 HIDDEN = "[hidden]"
 _SHORTEST_SECRET = 4
@@ -108,11 +110,19 @@ def _texts(value: object) -> Iterator[str]:
             yield text
 
 
+def forms(secret: str) -> frozenset[str]:
+    """How a secret may be written: as it is, escaped as Python or JSON do, or in an address."""
+    escaped = (repr(secret), json.dumps(secret), json.dumps(secret, ensure_ascii=False))
+    quoted = (quote(secret), quote(secret, safe=""))
+    return frozenset((secret, *(text[1:-1] for text in escaped), *quoted))
+
+
 def scrub(text: str, secrets: Iterable[str] = ()) -> str:
     """``text`` without NUL bytes and without anything recognised as a secret."""
     clean = text.replace("\x00", "\N{REPLACEMENT CHARACTER}")
-    for secret in sorted({*secrets, *_current.get()}, key=len, reverse=True):
-        clean = clean.replace(secret, HIDDEN)
+    written = {form for secret in {*secrets, *_current.get()} for form in forms(secret)}
+    for form in sorted(written, key=len, reverse=True):
+        clean = clean.replace(form, HIDDEN)
     for shape, shown in _SHAPES:
         clean = shape.sub(shown, clean)
     return clean
