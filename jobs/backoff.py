@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
 FLOOR = 1.0
 SPREAD = 0.5
+LONGEST = 1e9  # seconds, some 30 years: what a database can still add to its clock
 
 
 def delay_after(
@@ -30,7 +31,7 @@ def delay_after(
     if wait is None:
         doubled = base * 2.0 ** min(count - 1, 62)
         wait = min(cap, doubled) * (1.0 + spread)
-    return max(FLOOR, wait, retry_after or 0.0)
+    return min(LONGEST, max(FLOOR, wait, retry_after or 0.0))
 
 
 def parse_retry_after(value: str | None, now: datetime) -> float | None:
@@ -42,11 +43,11 @@ def parse_retry_after(value: str | None, now: datetime) -> float | None:
         return None
     text = value.strip()
     if text.isascii() and text.isdigit():
-        return float(min(int(text), 10**9))
+        return float(min(int(text[:20]), LONGEST))
     try:
         moment = parsedate_to_datetime(text)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, IndexError, OverflowError):
         return None
-    if moment.tzinfo is None:
-        return None
+    if moment.tzinfo is None:  # the asctime form, and "-0000": an HTTP date is always in UTC
+        moment = moment.replace(tzinfo=UTC)
     return max(0.0, (moment - now).total_seconds())
