@@ -93,6 +93,13 @@ VARIABLES: tuple[Variable, ...] = (
         "`tofu`, else `terraform`, on PATH",
         "Absolute path of the binary that provisions.",
     ),
+    Variable(
+        "REGISTRY_URL",
+        "the example registry of this machine",
+        "Where a provisioned workspace is registered, `https://…`. It must honour"
+        " `Idempotency-Key`. `manage.py serve` and `demo` start an example one on a machine of"
+        " your own; a deployment that provisions has to set it.",
+    ),
     Variable("SENTRY_DSN", "none: nothing is sent", "Where unexpected errors are reported."),
     Variable("LOG_LEVEL", "INFO", "One of " + ", ".join(LOG_LEVELS) + "."),
     Variable(
@@ -123,6 +130,7 @@ class Env:
     var: Path
     static_root: Path
     tofu_bin: str | None
+    registry_url: str | None
     sentry_dsn: str | None
     log_level: str
     log_format: str
@@ -156,6 +164,7 @@ def load(source: Mapping[str, str]) -> Env:
         var=var,
         static_root=Path(source.get("STATIC_ROOT") or ROOT / "var" / "static").absolute(),
         tofu_bin=_binary(source.get("TOFU_BIN", "")),
+        registry_url=_registry(source.get("REGISTRY_URL", "")),
         sentry_dsn=_dsn(source.get("SENTRY_DSN", "")),
         log_level=_one_of(source, "LOG_LEVEL", LOG_LEVELS, "INFO"),
         log_format=_one_of(source, "LOG_FORMAT", LOG_FORMATS, "json" if deployed else "console"),
@@ -282,6 +291,12 @@ def _binary(path: str) -> str | None:
     if path and not os.access(path, os.X_OK):
         raise EnvError("TOFU_BIN is not a program that can be run; set its absolute path.")
     return path or None
+
+
+def _registry(value: str) -> str | None:
+    if value and not value.startswith(("https://", "http://")):
+        raise EnvError("REGISTRY_URL is not an http(s) address; set the registry's base address.")
+    return value.rstrip("/") or None
 
 
 def _dsn(value: str) -> str | None:

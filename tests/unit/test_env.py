@@ -59,6 +59,7 @@ def test_a_database_url_alone_makes_it_a_deployment(tmp_path: Path) -> None:
         ("DEBUG", "yes", "not one of"),
         ("FIREDOOR_VAR", "/dev/null/hunter22", "folder"),
         ("TOFU_BIN", "/hunter22", "program"),
+        ("REGISTRY_URL", "hunter22", "http"),
         ("SENTRY_DSN", "hunter22", "http"),
         ("LOG_LEVEL", "hunter22", "not one of"),
         ("LOG_FORMAT", "hunter22", "not one of"),
