@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from provisioning.terraform.sentences import SENTENCES
-from provisioning.terraform.stream import Stream
+from provisioning.terraform.stream import Progress, Stream
 
 
 class Phase(StrEnum):
@@ -73,6 +73,18 @@ class _Case:
     @property
     def began(self) -> bool:
         return bool(self.stream.ledger)
+
+    @property
+    def only_kept_its_lock(self) -> bool:
+        """Whether all that was begun was completed and saved, and then the lock stayed held."""
+        completed = all(one.progress is Progress.COMPLETED for one in self.stream.ledger)
+        released = "Error releasing the state lock"
+        return (
+            self.began
+            and completed
+            and bool(self.stream.errors)
+            and all(one.summary == released for one in self.stream.errors)
+        )
 
     @property
     def is_silent(self) -> bool:
@@ -179,6 +191,7 @@ _APPLY: tuple[tuple[_Test, Class, str], ...] = (
     (lambda c: c.stream.interrupts > 1, Class.UNCERTAIN, "hard_interrupted"),
     (_says(r"Failed to (save|persist) state"), Class.UNCERTAIN, "state_not_persisted"),
     (lambda c: c.began and c.stream.interrupts > 0, Class.PARTIAL, "canceled_partial"),
+    (lambda c: c.only_kept_its_lock, Class.PARTIAL, "lock_not_released"),
     (lambda c: c.began, Class.PARTIAL, "apply_partial"),
     (lambda c: not c.stream.errors, Class.UNCERTAIN, "log_incomplete"),
 )

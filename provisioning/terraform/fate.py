@@ -86,7 +86,9 @@ def group_is_empty(run: Path) -> bool | None:
         return True if look(run).life is Life.NEVER else None
     if start.place != host.here():
         return None
-    return not host.is_alive(start.supervisor) and not _alive(start)
+    # With exit.json written the supervisor has nothing left to do, even if it still exits.
+    may_start = host.is_alive(start.supervisor) and not (run / records.EXIT).exists()
+    return not may_start and not _alive(start)
 
 
 def _look(run: Path) -> Fate:

@@ -95,7 +95,8 @@ def decide(seen: Evidence) -> tuple[Verdict, str, str]:
         case Life.RUNNING | Life.ORPHANED:
             return _unknown("still_running", f"{_capital(seen.fate.reason)}; look again later.")
         case _:
-            return _unknown(seen.fate.life.value, f"{_capital(seen.fate.reason)}. {seen.outcome.sentence}")
+            reason = f"{_capital(seen.fate.reason)}. {seen.outcome.sentence}"
+            return _unknown(seen.fate.life.value, reason)
 
 
 def _ended(seen: Evidence) -> tuple[Verdict, str, str]:

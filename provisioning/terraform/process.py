@@ -21,6 +21,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from signal import SIGINT, SIGKILL
@@ -34,8 +35,9 @@ from provisioning.terraform.fate import Fate, Life, look, start_of
 _ROOT = Path(__file__).parents[2]
 _TICK = 0.25  # seconds between two looks at a running tool
 _ASKED_TO_STOP = b"Interrupt received"
-# Our supervisors, kept until reaped: whose Popen is dropped while it runs warns for nothing.
-_children: dict[int, subprocess.Popen[bytes]] = {}
+_SECONDS_TO_EXIT = 5  # for a supervisor that has written its last record
+# The supervisors that this process started, by run: they are its children until it reaps them.
+_children: dict[Path, subprocess.Popen[bytes]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +62,12 @@ def start(run: Path, command: Command) -> None:
         run.mkdir(mode=0o700)
     except FileExistsError:
         raise AlreadyStarted(run) from None
-    _reap()
     marker = uuid4().hex
-    child = _supervise(run)
-    _children[child.pid] = child
+    child = _children[run] = _supervise(run)
     _hand_over(child, command, marker)
     start = start_of(run)
     if start is None or start.marker != marker:
-        child.wait()
+        _reap(run)
         if look(run).life is not Life.ABSENT:
             raise AlreadyStarted(run)
         raise UnsupportedHost(
@@ -87,7 +87,7 @@ def wait(run: Path, seconds: float, *, until: Callable[[], bool] = lambda: False
         if left <= 0 or until():
             return fate
         _pause(run, min(_TICK, left))
-    _reap()
+    _reap(run)
     return fate
 
 
@@ -128,8 +128,7 @@ def finish(run: Path, command: Command, *, seconds: float, grace: float = 20) ->
     """Run a command without effects to its end: interrupted when its time is up, then killed."""
     start(run, command)
     fate = wait(run, seconds)
-    if not fate.is_over:
-        interrupt(run)
+    if not fate.is_over and interrupt(run):
         fate = wait(run, grace)
     if not fate.is_over:
         kill(run)
@@ -202,6 +201,9 @@ def _pause(run: Path, seconds: float) -> None:
             poll.poll(seconds * 1000)
 
 
-def _reap() -> None:
-    for pid in [pid for pid, child in _children.items() if child.poll() is not None]:
-        del _children[pid]
+def _reap(run: Path) -> None:
+    child = _children.get(run)
+    if child is not None:
+        with suppress(subprocess.TimeoutExpired):
+            child.wait(_SECONDS_TO_EXIT)
+            del _children[run]

@@ -124,7 +124,7 @@ def _texts(value: Any) -> Iterator[str]:
         case bool() | None:
             return
         case str() | int() | float():
-            yield str(value)
+            yield str(value).replace("\0", "")  # as it is in the texts that are scrubbed
         case dict():
             for inner in value.values():
                 yield from _texts(inner)
@@ -135,7 +135,9 @@ def _texts(value: Any) -> Iterator[str]:
 
 def _forms(value: str) -> Iterator[str]:
     """Yield how a value can look: plain, inside JSON, on one line, and line by line."""
-    for text in {value, value.strip(), " ".join(value.split())} - {""}:
+    if not value.strip():
+        return
+    for text in {value, value.strip(), " ".join(value.split())}:
         escaped = json.dumps(text, ensure_ascii=False)[1:-1]
         yield from (text, escaped, escaped.translate(_GO_ESCAPES))
     lines = [line.strip() for line in value.splitlines()]

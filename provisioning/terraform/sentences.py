@@ -111,6 +111,11 @@ SENTENCES: dict[str, tuple[str, str]] = {
         "It was interrupted after it had begun; the state says what was done. The rest was not.",
         "The plan is void: make a new plan.",
     ),
+    "lock_not_released": (
+        "All that had begun was done and the state was saved, but its lock could not be released.",
+        "Release the lock once nothing runs on this state. A fresh plan that is empty proves the "
+        "success.",
+    ),
     # uncertain
     "lost": ("The apply is gone and left no exit code.", _RECONCILE),
     "orphaned": (

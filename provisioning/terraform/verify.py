@@ -5,7 +5,7 @@ Read-only, and never a reason to apply again: a module with `timestamp()` differ
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +19,16 @@ _FILE = "verify.bin"
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What was found. `code`: verified, not_converged, checks_failed or not_complete."""
+    """What was found. `code`: verified, not_converged, checks_failed or not_complete.
+
+    `outputs` are the module's, without the sensitive ones; only of what is verified.
+    """
 
     code: str
     sentence: str
     changes: tuple[Change, ...] = ()
     failed_checks: tuple[str, ...] = ()
+    outputs: dict[str, Any] = field(default_factory=dict)
 
     @property
     def converged(self) -> bool:
@@ -64,7 +68,9 @@ def judge(shown: dict[str, Any], *, applyable: bool) -> Verification:
         return Verification(
             "not_complete", "The plan looked at some targets only; nothing is proven by it."
         )
-    return Verification("verified", "A fresh plan is empty and no check fails.")
+    return Verification(
+        "verified", "A fresh plan is empty and no check fails.", outputs=outputs_of(shown)
+    )
 
 
 def failed_checks(shown: dict[str, Any]) -> tuple[str, ...]:
@@ -74,3 +80,13 @@ def failed_checks(shown: dict[str, Any]) -> tuple[str, ...]:
         for check in shown.get("checks", ())
         if check.get("status") in ("fail", "error")
     )
+
+
+def outputs_of(shown: dict[str, Any]) -> dict[str, Any]:
+    """Return the module's outputs that are known and not sensitive."""
+    outputs = shown.get("planned_values", {}).get("outputs", {})
+    return {
+        name: output["value"]
+        for name, output in outputs.items()
+        if "value" in output and not output.get("sensitive", False)
+    }

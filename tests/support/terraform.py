@@ -52,9 +52,7 @@ class Site:
         if module is EXAMPLE:
             effects = str(self.path / "effects")
             variables = {"workspace": "acme", "effects": effects, "pause_while": str(self.hold)}
-        return Stack(
-            self.tool, module, backend or Backend.local(self.state), {**variables, **more}
-        )
+        return Stack(self.tool, module, backend or Backend.local(self.state), {**variables, **more})
 
     def folder(self) -> Path:
         """Return the folder of a fresh attempt; it does not exist yet."""
