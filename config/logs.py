@@ -3,7 +3,10 @@
 Every line of every library passes ``scrub_event`` last, after tracebacks became text.
 """
 
-from typing import Any
+import logging
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, cast
 
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
@@ -20,14 +23,17 @@ SHARED: tuple[Processor, ...] = (
 
 
 def scrub_event(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    """Hide what is secret by its name or by its shape in every value of a log event."""
-    redacted = redact(_plain(event))
-    if not isinstance(redacted, dict):
-        raise TypeError("a log event is a mapping")
-    return {name: _scrubbed(value) for name, value in redacted.items()}
+    """Hide what is secret in every value of a log event."""
+    return scrubbed(event)
 
 
-def _plain(value: Any) -> Any:
+def scrubbed(event: Mapping[str, Any]) -> dict[str, Any]:
+    """``event`` as plain JSON, without what is secret by its name or by its shape."""
+    hidden = redact({name: _plain(value) for name, value in event.items()})
+    return {name: _scrubbed(value) for name, value in cast("dict[str, Any]", hidden).items()}
+
+
+def _plain(value: object) -> object:
     """``value`` with everything that JSON does not know as text."""
     match value:
         case bool() | int() | float() | str() | None:
@@ -36,11 +42,13 @@ def _plain(value: Any) -> Any:
             return {str(name): _plain(inner) for name, inner in value.items()}
         case list() | tuple() | set() | frozenset():
             return [_plain(inner) for inner in value]
+        case datetime():
+            return value.isoformat()
         case _:
             return str(value)
 
 
-def _scrubbed(value: Any) -> Any:
+def _scrubbed(value: object) -> object:
     match value:
         case str():
             return scrub(value)
@@ -54,6 +62,7 @@ def _scrubbed(value: Any) -> Any:
 
 def configure(level: str, style: str) -> dict[str, Any]:
     """Set structlog up and return Django's ``LOGGING`` for ``style`` console or json."""
+    logging.raiseExceptions = False  # a line that cannot be formatted would be printed unscrubbed
     structlog.configure(
         processors=[
             structlog.stdlib.filter_by_level,

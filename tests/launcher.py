@@ -6,6 +6,7 @@ can be had the run stops: it never falls back to SQLite. ``FIREDOOR_TEST_DB=sqli
 SQLite and no broker, for the tests marked ``sqlite``.
 """
 
+import atexit
 import os
 import tempfile
 from contextlib import ExitStack
@@ -16,6 +17,7 @@ import pytest
 from tests.servers import NoServer, postgres, valkey
 
 stack = ExitStack()
+atexit.register(stack.close)  # also when Django's setup fails, where pytest says no goodbye
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -40,11 +42,7 @@ def pytest_load_initial_conftests() -> None:
         if "REDIS_URL" not in os.environ:
             os.environ["REDIS_URL"] = stack.enter_context(valkey()).url
     except NoServer as error:
-        stack.close()
         raise pytest.UsageError(str(error)) from error
-    except BaseException:
-        stack.close()
-        raise
 
 
 def _part_of_worker(number: int) -> None:
@@ -55,8 +53,3 @@ def _part_of_worker(number: int) -> None:
     url = os.environ.get("REDIS_URL", "")
     if url.startswith("redis+socket://") and "virtual_host" not in url:
         os.environ["REDIS_URL"] = f"{url}?virtual_host={number + 1}"
-
-
-def pytest_unconfigure() -> None:
-    """Stop what was started, after Ctrl-C too."""
-    stack.close()
