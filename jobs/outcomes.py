@@ -78,7 +78,10 @@ def _rebuild(cls: type[Exception], message: str, words: dict[str, object]) -> Ex
 
 @dataclass(frozen=True)
 class Meaning:
-    """What an exception means: both answers, and why in a stable word."""
+    """What an exception means: both answers, and why in a stable word.
+
+    ``limited``: the provider asked to be left alone for a while, by everybody.
+    """
 
     again: Again
     effect: EffectSeen
@@ -86,6 +89,7 @@ class Meaning:
     outcome: AttemptOutcome = AttemptOutcome.FAILED
     delay: float | None = None
     retry_after: float | None = None
+    limited: bool = False
 
 
 UNLISTED = Meaning(Again.DEAD, EffectSeen.MAYBE, "unclassified")
@@ -109,13 +113,20 @@ def classify_as(
 # come from a gateway in front of a provider that did act, so they stay "maybe".
 _NOTHING_HAPPENED = frozenset({*range(400, 408), *range(409, 425), 426, 428, 429, 431, 451})
 _RETRIED = frozenset({408, 425, 429})
+TOO_MANY_REQUESTS = 429
 
 
 def http_status(status: int, retry_after: float | None = None) -> Meaning:
     """What an HTTP answer with this ``status`` means."""
     again = Again.RETRY if status in _RETRIED or status >= 500 else Again.DEAD
     effect = EffectSeen.NO if status in _NOTHING_HAPPENED else EffectSeen.MAYBE
-    return Meaning(again, effect, f"http_{status}", retry_after=retry_after)
+    return Meaning(
+        again,
+        effect,
+        f"http_{status}",
+        retry_after=retry_after,
+        limited=status == TOO_MANY_REQUESTS,
+    )
 
 
 def classify(
@@ -149,7 +160,11 @@ def classify(
 def _spoken(error: BaseException) -> Meaning | None:
     if isinstance(error, RateLimited):
         return Meaning(
-            Again.RETRY, EffectSeen.NO, "rate_limited", retry_after=max(0.0, error.retry_after)
+            Again.RETRY,
+            EffectSeen.NO,
+            "rate_limited",
+            retry_after=max(0.0, error.retry_after),
+            limited=True,
         )
     if isinstance(error, Transient):
         return Meaning(Again.RETRY, _seen(happened=error.happened), "transient", delay=error.delay)
@@ -170,7 +185,8 @@ def _listed(error: BaseException, now: datetime) -> Meaning:
     for ancestor in type(error).__mro__:
         if ancestor in _table:
             return _table[ancestor]
-    return UNLISTED
+    carried = getattr(error, "reason", None)  # urllib and urllib3 wrap what the socket raised
+    return _listed(carried, now) if isinstance(carried, OSError) else UNLISTED
 
 
 def _http_answer(error: BaseException) -> tuple[int, object] | None:
