@@ -15,6 +15,7 @@ import pytest
 from tests.servers import postgres, valkey
 
 ROOT = Path(__file__).parents[2]
+GUNICORN = [sys.executable, "-m", "gunicorn", "--preload", "--no-control-socket"]
 OVER_TLS = {"Host": "ops.example.com", "X-Forwarded-Proto": "https"}
 
 
@@ -45,7 +46,7 @@ def gunicorn(environment: dict[str, str]) -> Iterator[str]:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         bind = f"fd://{listener.fileno()}"
         process = subprocess.Popen(
-            [sys.executable, "-m", "gunicorn", "--preload", "--bind", bind, "config.wsgi"],
+            [*GUNICORN, "--bind", bind, "config.wsgi"],
             cwd=ROOT,
             env=environment,
             pass_fds=[listener.fileno()],

@@ -94,7 +94,7 @@ def run(command: list[str], **variables: str) -> "subprocess.CompletedProcess[st
     "command",
     [
         ["manage.py", "check"],
-        ["-m", "gunicorn", "--preload", "--bind", "127.0.0.1:0", "config.wsgi"],
+        ["-m", "gunicorn", "--preload", "--no-control-socket", "--bind=127.0.0.1:0", "config.wsgi"],
     ],
     ids=["manage.py", "gunicorn"],
 )
