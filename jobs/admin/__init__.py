@@ -1,0 +1,5 @@
+"""The console's pages about jobs. They ask; the services of ``jobs.recovery`` decide and do."""
+
+from jobs.admin import job, lists, records
+
+__all__ = ["job", "lists", "records"]

@@ -1,0 +1,54 @@
+"""What of a job's values may be seen.
+
+Everything stored passes here before it reaches a page: hidden by the kind's rule and by telling
+names, then scrubbed of what was hidden elsewhere in the same job, so that a card number hidden in
+the params does not show in an output that repeats it.
+*Hole:* a secret in a field that no rule names, and of no known shape, is not recognised.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from jobs import registry
+from jobs.models import Job
+from jobs.models import Step as StepRow
+from jobs.redaction import HIDDEN, redact, scrub, secrets_in
+
+VALUE_SHOWN = 4 * 1024
+TEXT_SHOWN = 16 * 1024
+"""Characters of one value, and of one message or traceback, on a page."""
+
+
+class Curtain:
+    """Hides the secrets of one job. Of a kind unknown here, which has no rule, it hides all."""
+
+    def __init__(self, kind: str, values: Iterable[object] = ()) -> None:
+        spec = registry.find(kind)
+        self._paths = spec.redact if spec else None
+        found = (secrets_in(value, self._paths or ()) for value in values)
+        plain = frozenset[str]().union(*found)
+        self._secrets = plain | {json.dumps(each, ensure_ascii=False)[1:-1] for each in plain}
+
+    @classmethod
+    def of(cls, job: Job, steps: Iterable[StepRow] = ()) -> Curtain:
+        values = [job.params, job.result]
+        for row in steps:
+            values += [row.output, row.late_output, row.observed_output]
+        return cls(job.kind, values)
+
+    def json(self, value: object) -> str:
+        """A stored JSON value as indented text; empty for null."""
+        if value is None:
+            return ""
+        if self._paths is None:
+            return f"{HIDDEN} (no code here knows what this kind hides)"
+        text = json.dumps(redact(value, self._paths), indent=2, ensure_ascii=False)
+        return self.text(text, most=VALUE_SHOWN)
+
+    def text(self, text: str, *, most: int = TEXT_SHOWN) -> str:
+        """A free text: a message, a traceback, a reason."""
+        # Cut after scrubbing: a secret cut in half would not be recognised.
+        shown = scrub(text, self._secrets)
+        return shown if len(shown) <= most else f"{shown[:most]}\n[… cut]"

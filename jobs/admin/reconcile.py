@@ -1,0 +1,70 @@
+"""*Reconcile…*: saying what was seen at the provider about a step in doubt."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+
+from jobs.admin.confirm import Confirm, ConfirmForm
+from jobs.admin.offers import OBSERVABLE
+from jobs.models import Job
+from jobs.models import Step as StepRow
+from jobs.recovery.plan import Plan
+from jobs.recovery.reconcile import reconcile
+from jobs.states import Observation, Verb
+
+STEPS_OFFERED = 50
+
+_SAID = (
+    (Observation.HAPPENED.value, "It happened: it will be kept, with the output below."),
+    (Observation.DID_NOT_HAPPEN.value, "It did not happen: a retry will run it."),
+)
+
+
+class ReconcileForm(ConfirmForm):
+    """Which step, what was seen, and what the step would have returned."""
+
+    field_order = ("step", "outcome", "output", "reason", "read")
+
+    outcome = forms.ChoiceField(label="What was seen", choices=_SAID, widget=forms.RadioSelect)
+    output = forms.JSONField(
+        label="Output",
+        required=False,
+        help_text="JSON, if it happened: what the step would have returned. Later steps read it.",
+        widget=forms.Textarea(attrs={"rows": 3, "spellcheck": "false", "class": "code"}),
+    )
+
+    def __init__(self, job: Job, data: Any = None, **options: Any) -> None:
+        super().__init__(job, data, **options)
+        rows = StepRow.objects.filter(OBSERVABLE, job_id=job.pk).order_by("pk")
+        names = list(rows.values_list("name", flat=True)[:STEPS_OFFERED])
+        one = names[0] if len(names) == 1 else None
+        self.fields["step"] = forms.ChoiceField(
+            label="Step",
+            widget=forms.RadioSelect,
+            choices=[(name, name) for name in names],
+            initial=one,
+        )
+        self.order_fields(self.field_order)
+
+
+class Reconcile(Confirm):
+    """Records one observation of one step. Nothing is sent anywhere."""
+
+    verb = Verb.RECONCILE
+    form_class = ReconcileForm
+
+    def button(self, job: Job, plan: Plan) -> str:
+        return "Record what was seen"
+
+    def promise(self, job: Job, plan: Plan) -> str:
+        return (
+            "Look at the provider first. What you record is believed as it is given, is written "
+            "once, and decides whether a retry keeps the step or runs it."
+        )
+
+    def act(self, job: Job, typed: dict[str, Any], digest: str, **signed: Any) -> None:
+        happened = typed["outcome"] == Observation.HAPPENED
+        output = typed["output"] if happened else None
+        reconcile(job.pk, step=typed["step"], outcome=typed["outcome"], output=output, **signed)

@@ -1,0 +1,67 @@
+"""A list and a page of records that nobody edits by form."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from django.contrib import admin
+from django.http import Http404
+
+from workspaces.admin.reader import may_anywhere, readable, reader
+
+if TYPE_CHECKING:
+    from django.db.models import QuerySet
+    from django.http import HttpRequest
+
+
+class ReadOnlyAdmin(admin.ModelAdmin):
+    """Shows rows of the workspaces in which the reader holds ``right``; the rest is not found.
+
+    Memberships decide, not Django's model permissions. A list can only be narrowed by its own
+    filters: Django would take any field of the row, and a hidden value can be guessed through
+    ``?params__card__startswith=4`` one digit at a time.
+    """
+
+    right = "jobs.view"
+    workspace_field: str | None = "workspace_id"
+    actions = None
+    show_full_result_count = False
+    show_facets = admin.ShowFacets.NEVER
+    list_per_page = 50
+    sortable_by = ()
+    change_form_template = "console/record.html"
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        """The rows that the reader may know of."""
+        rows = super().get_queryset(request)
+        if self.workspace_field is None:
+            return rows
+        return rows.filter(readable(reader(request), self.right, self.workspace_field))
+
+    def get_object(self, request: HttpRequest, object_id: str, from_field: Any = None) -> Any:
+        """The row, or 404: the same for one that does not exist and one of another workspace."""
+        found = super().get_object(request, object_id, from_field)
+        return found if found is not None else self.not_found()
+
+    def not_found(self) -> NoReturn:
+        raise Http404
+
+    def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
+        """Only what the list's own filters use."""
+        return lookup in {getattr(each, "parameter_name", None) for each in self.list_filter}
+
+    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Whether the list opens. Which rows are in it is decided by ``get_queryset``."""
+        return may_anywhere(reader(request), self.right)
+
+    def has_module_permission(self, request: HttpRequest) -> bool:
+        return self.has_view_permission(request)
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False

@@ -1,0 +1,92 @@
+"""Workspaces, memberships and the audit trail, to read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from django.contrib import admin
+from django.db.models import Q
+
+from workspaces.admin.filters import WorkspaceFilter
+from workspaces.admin.readonly import ReadOnlyAdmin
+from workspaces.models import AuditEvent, Membership, Workspace
+
+if TYPE_CHECKING:
+    from django.db.models import QuerySet
+    from django.http import HttpRequest
+
+
+@admin.register(Workspace)
+class WorkspaceAdmin(ReadOnlyAdmin):
+    """Closing one is a service, not an edit."""
+
+    workspace_field = "pk"
+    list_display = ("slug", "name", "closed_at", "created_at")
+    fields = ("slug", "name", "closed_at", "created_at")
+    search_fields = ("=slug",)
+    search_help_text = "The exact slug"
+
+
+@admin.register(Membership)
+class MembershipAdmin(ReadOnlyAdmin):
+    """Who may do what, and where. An empty workspace means all of them."""
+
+    list_display = ("user", "role", "place")
+    fields = ("user", "role", "workspace")
+    list_filter = (WorkspaceFilter,)
+    list_select_related = ("user", "workspace")
+    search_fields = ("=user__username",)
+    search_help_text = "The exact user name"
+    ordering = ("user__username", "pk")
+
+    @admin.display(description="workspace")
+    def place(self, membership: Membership) -> str:
+        return str(membership.workspace or "all workspaces")
+
+
+@admin.register(AuditEvent)
+class AuditEventAdmin(ReadOnlyAdmin):
+    """Who did what, to which object, and why. Kept as it was written."""
+
+    right = "audit.view"
+    list_display = ("created_at", "actor_label", "action", "object", "workspace", "reason")
+    list_filter = (WorkspaceFilter,)
+    list_select_related = ("workspace",)
+    search_fields = ("object_id",)
+    search_help_text = "The exact object id, request id or operation id"
+    fields = (
+        "created_at",
+        ("actor_label", "actor"),
+        "action",
+        ("object_type", "object_id"),
+        "workspace",
+        "reason",
+        "result",
+        "before",
+        "after",
+        "operation_id",
+        "request_id",
+    )
+
+    @admin.display(description="object")
+    def object(self, event: AuditEvent) -> str:
+        return f"{event.object_type} {event.object_id}"
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[AuditEvent], search_term: str
+    ) -> tuple[QuerySet[AuditEvent], bool]:
+        """Exact ids only, so that a search is a lookup."""
+        term = search_term.strip()
+        if not term:
+            return queryset, False
+        wanted = Q(object_id=term) | Q(request_id=term) | operation(term)
+        return queryset.filter(wanted), False
+
+
+def operation(term: str) -> Q:
+    """The audit event of an operation id; of nothing, when ``term`` is not one."""
+    try:
+        return Q(operation_id=UUID(term))
+    except ValueError:
+        return Q(pk__in=[])
