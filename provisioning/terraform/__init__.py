@@ -15,5 +15,7 @@ The order that makes a crash answerable, for the step that applies::
     apply(stack, folder, restored, sha256=..., module_sha256=...)
     observe(stack, folder, prior=...)                           # its reconcile
 
-`folder` is named by job and attempt, and only the attempt itself ever creates it.
+`folder` is named by job and attempt, and only the attempt itself ever creates it. It holds
+secrets in clear (the plan, the tool's log), readable by the worker's user only: delete it when
+the apply is over and told, never while it is uncertain.
 """

@@ -61,17 +61,17 @@ def apply(
 ) -> Applied:
     """Apply a saved plan in a folder that may be fresh and on another machine than the plan.
 
-    Both digests are those of the approved Plan. When `stop()` says so or `seconds` have passed,
-    the tool gets its one interrupt, and `grace` seconds to end; after that the apply goes on,
-    supervised, and the outcome is `still_running`: look later with observe(). A stop can lose
-    the race: the outcome is what the tool says, not what was asked.
+    Both digests are those of the approved Plan. When `stop()` says so, or when `seconds` plus
+    `lock_wait` have passed, the tool gets its one interrupt, and `grace` seconds to end; after
+    that the apply goes on, supervised, and the outcome is `still_running`: look later with
+    observe(). A stop can lose the race: the outcome is what the tool says, not what was asked.
 
     `watch` gets the ledger when it has grown. What `stop` or `watch` raise passes through, and
     the apply goes on likewise. `earlier_attempt`: an apply of this stack's plan began before,
     so that "stale" cannot be blamed on somebody else.
 
-    Raises TerraformError (PlanTampered, ModuleChanged, ToolFailed, AlreadyStarted, …) when the
-    tool was not started by this call.
+    Raises TerraformError (PlanTampered, ModuleChanged, ToolFailed, …) when the tool was not
+    started; AlreadyStarted alone leaves open what an earlier call in the folder did.
     """
     approved = _approved(folder, plan_file, sha256)
     prepare(stack, folder, lock=planfile.lock_file(approved))
@@ -101,7 +101,10 @@ def _approved(folder: Path, plan_file: Path, sha256: str) -> Path:
     """Take a private copy, and check the very bytes that will be applied."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     copy = folder / _APPROVED
-    shutil.copyfile(plan_file, copy)
+    try:
+        shutil.copyfile(plan_file, copy)
+    except OSError as error:
+        raise ToolFailed(outcome(Class.TERMINAL, "plan_unreadable"), str(error.strerror)) from error
     if planfile.sha256(copy) != sha256:
         raise PlanTampered(
             "Nothing was applied: the plan file is not the one that was approved. Find out who "

@@ -35,6 +35,7 @@ class ToolFailed(TerraformError):
         self.outcome = outcome
         self.message = message
         self.code = outcome.code
+        self.transient = outcome.kind is Class.TRANSIENT
         super().__init__(outcome.sentence + (f" The tool said: {message}" if message else ""))
 
 

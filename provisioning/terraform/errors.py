@@ -1,7 +1,7 @@
-"""Why was nothing done? The errors raised before, or instead of, running the tool.
+"""Why was nothing done? The errors raised before, or instead of, applying.
 
 Each of them proves that this call applied nothing. What a started apply did is never raised:
-it is an `Outcome` of an `Applied`.
+it is an `Outcome` of an `Applied`. Two attributes are all that a step has to look at.
 """
 
 from __future__ import annotations
@@ -12,10 +12,16 @@ from workspaces.errors import FiredoorError
 
 
 class TerraformError(FiredoorError):
-    """Base of this package's errors. `sentence` is free of the stack's secrets."""
+    """Base of this package's errors. `sentence` is free of the stack's secrets.
+
+    `transient`: the same may succeed later. `nothing_happened`: no apply was begun in the
+    folder, by this call or another.
+    """
 
     code = "terraform_error"
     status = 409
+    transient: bool = False
+    nothing_happened: bool = True
 
 
 class BinaryMissing(TerraformError):
@@ -34,6 +40,7 @@ class AlreadyStarted(TerraformError):
     """The run was started, or forbidden to start, by somebody before. It is never started twice."""
 
     code = "already_started"
+    nothing_happened = False
 
     def __init__(self, run: Path) -> None:
         super().__init__(

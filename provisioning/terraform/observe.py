@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from provisioning.terraform import records, stream
+from provisioning.terraform import process, records, stream
 from provisioning.terraform.apply import RUN, judge
 from provisioning.terraform.ask import state_now
 from provisioning.terraform.classify import Class, Facts, Outcome
@@ -58,11 +58,13 @@ class Observation:
     state: StateMark | None = None
 
 
-def observe(stack: Stack, folder: Path, *, prior: StateMark) -> Observation:
+def observe(stack: Stack, folder: Path, *, prior: StateMark, wait: float = 0) -> Observation:
     """Look at the folder of an apply attempt; `prior` is the applied Plan's.
 
-    Changes nothing but one thing: an apply that has not started yet is forbidden to. Never
-    create the folder for this call: on a host that has none nothing can be told.
+    An apply that still runs under its supervisor is adopted: up to `wait` seconds are spent on
+    its end, since how it ends is worth more than that it runs. Changes nothing but one thing: an
+    apply that has not started yet is forbidden to. Never create the folder for this call: on a
+    host that has none nothing can be told.
     """
     if not folder.is_dir():
         return Observation(
@@ -73,6 +75,7 @@ def observe(stack: Stack, folder: Path, *, prior: StateMark) -> Observation:
     run = folder / RUN
     if look(run).life is Life.ABSENT:
         seal(run)
+    process.wait(run, wait)
     empty = group_is_empty(run)  # before all else: what is gone cannot change the rest later
     fate = look(run)
     said = stream.read(run / records.STDOUT)

@@ -6,7 +6,7 @@ read and that was made without an error. The digest of the file's bytes is what 
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +54,7 @@ class Made:
 
     file: Path
     answer: Answer
-    shown: dict[str, Any]
+    shown: dict[str, Any] = field(repr=False)
     secrets: Secrets
 
 

@@ -22,7 +22,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from signal import SIGINT, SIGKILL
 from uuid import uuid4
@@ -30,7 +30,7 @@ from uuid import uuid4
 from provisioning.terraform import host, records
 from provisioning.terraform.environment import environment
 from provisioning.terraform.errors import AlreadyStarted, UnsupportedHost
-from provisioning.terraform.fate import Fate, Life, look, start_of
+from provisioning.terraform.fate import Fate, look, seal, start_of
 
 _ROOT = Path(__file__).parents[2]
 _TICK = 0.25  # seconds between two looks at a running tool
@@ -46,7 +46,7 @@ class Command:
 
     argv: tuple[str, ...]
     cwd: Path
-    environ: Mapping[str, str]
+    environ: Mapping[str, str] = field(repr=False)
 
 
 def start(run: Path, command: Command) -> None:
@@ -68,7 +68,7 @@ def start(run: Path, command: Command) -> None:
     start = start_of(run)
     if start is None or start.marker != marker:
         _reap(run)
-        if look(run).life is not Life.ABSENT:
+        if start is not None or not seal(run):
             raise AlreadyStarted(run)
         raise UnsupportedHost(
             "Nothing was started: the supervisor could not run. Check that this worker's Python "

@@ -55,8 +55,8 @@ class Stack:
     module: Path
     backend: Backend
     variables: Mapping[str, Any] = field(default_factory=dict)
-    secrets: Mapping[str, Any] = field(default_factory=dict)
-    environ: Mapping[str, str] = field(default_factory=dict)
+    secrets: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    environ: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def environment(self) -> dict[str, str]:
         """Return the whole environment that the tool gets. Raises VariableRefused."""

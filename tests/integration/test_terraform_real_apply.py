@@ -165,9 +165,10 @@ def test_one_folder_serves_one_apply(site: Site) -> None:
     planned, folder = site.plan(stack), site.folder()
     site.apply(stack, planned, folder)
 
-    with pytest.raises(AlreadyStarted):
+    with pytest.raises(AlreadyStarted) as refused:
         site.apply(stack, planned, folder)
 
+    assert not refused.value.nothing_happened
     assert site.effects == ALL
 
 
@@ -211,7 +212,13 @@ def test_a_damaged_plan_file_is_refused_before_anything_starts(site: Site) -> No
             seconds=SECONDS,
         )
 
-    assert refused.value.code == "plan_unreadable"
+    planned.file.unlink()
+    with pytest.raises(ToolFailed) as missing:
+        site.apply(stack, planned, site.folder())
+
+    assert refused.value.code == missing.value.code == "plan_unreadable"
+    assert refused.value.nothing_happened
+    assert not refused.value.transient
 
 
 def test_a_folder_that_was_prepared_half_is_not_used(site: Site) -> None:

@@ -105,8 +105,8 @@ def test_a_killed_worker_leaves_an_apply_that_ends_on_record(site: Site) -> None
     during = observe(stack, folder, prior=planned.prior)
 
     site.hold.unlink()
-    fate = process.wait(folder / RUN, 60)
-    after = observe(stack, folder, prior=planned.prior)
+    after = observe(stack, folder, prior=planned.prior, wait=60)
+    fate = look(folder / RUN)
 
     assert (during.verdict, during.code) == (Verdict.CANNOT_TELL, "still_running")
     assert [one.progress for one in during.ledger] == [Progress.COMPLETED, Progress.STARTED]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,7 +28,7 @@ def site(tmp_path: Path) -> Site:
     return Site(tmp_path, real_tool(), hold=tmp_path / "hold")
 
 
-def failing(site: Site, text: str, **variables: object) -> ToolFailed:
+def failing(site: Site, text: str, **variables: Any) -> ToolFailed:
     with pytest.raises(ToolFailed) as failed:
         site.plan(site.stack(site.module(text), **variables))
     return failed.value

@@ -65,6 +65,8 @@ def test_secrets_and_credentials_are_hidden_variables_are_not(module: Path) -> N
     scrubbed = stack.hidden().scrub("acme-name hush-hush token-value")
 
     assert scrubbed == "acme-name [hidden] [hidden]"
+    assert "hush-hush" not in repr(stack)
+    assert "token-value" not in repr(stack)
     assert stack.environment()["TF_VAR_password"] == "hush-hush"
     assert stack.environment()["TOKEN"] == "token-value"
     assert stack.backend.file == module / "s.tfstate"
