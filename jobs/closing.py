@@ -17,7 +17,8 @@ def stop_jobs(workspace: Workspace, _actor: Actor, _reason: str) -> None:
     """Cancel what waits and ask what runs to stop."""
     jobs = Job.objects.filter(workspace=workspace)
     for job_id in jobs.filter(state=State.QUEUED).order_by("pk").values_list("pk", flat=True):
-        if moves.cancel_queued(job_id) is not None:
-            ending.follow(job_id)
+        ended = moves.cancel_queued(job_id)
+        if ended is not None:
+            ending.follow(job_id, ended)
     for job_id in jobs.filter(state=State.RUNNING).order_by("pk").values_list("pk", flat=True):
         moves.ask_cancel(job_id)

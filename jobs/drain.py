@@ -8,6 +8,7 @@ from django.db import transaction
 from django.db.models.functions import Now
 
 from jobs import registry, runner
+from jobs.gates import behind_closed_gate
 from jobs.models import Job
 from jobs.states import State
 
@@ -34,6 +35,7 @@ def _until_nothing_is_due(limit: int) -> int:
     while ran < limit:
         due = list(
             Job.objects.filter(state=State.QUEUED, run_at__lte=Now(), kind__in=list(registry.KINDS))
+            .exclude(behind_closed_gate())
             .order_by("run_at", "id")
             .values_list("kind", "pk")[:100]
         )

@@ -1,4 +1,4 @@
-"""What follows a final state, in the transaction that wrote it: the owner's hooks, then the event.
+"""What follows the end of a job or attempt, in the transaction that wrote it: hooks and event.
 
 Lock order: the job's row is locked by the move itself, then the owner's rows, then alerts.
 """
@@ -11,8 +11,8 @@ from typing import Any
 
 from django.db import connection, transaction
 
-from jobs import events, registry
-from jobs.fence import Claim
+from jobs import events, locks, registry
+from jobs.fence import Claim, Ended
 from jobs.models import Attempt, Event, Job
 from jobs.redaction import scrub
 from jobs.states import Cause, State
@@ -34,8 +34,14 @@ def something_follows_success(claim: Claim) -> bool:
     return events.wanted("job.succeeded", claim.workspace_id)
 
 
-def follow(job_id: uuid.UUID) -> None:
-    """Call the owner's ``after`` hooks and emit the event of the final state just written."""
+def follow(job_id: uuid.UUID, ended: Ended) -> None:
+    """Release the job's locks; of a final state, call the owner's hooks and emit the event.
+
+    In the transaction of the move that ``ended`` the attempt or the job.
+    """
+    locks.release(job_id)
+    if ended.state is State.QUEUED:
+        return
     job = Job.objects.get(pk=job_id)
     spec = registry.find(job.kind)
     for hook in spec.after_hooks if spec else ():

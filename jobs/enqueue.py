@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from jobs import moves, registry
 from jobs.errors import KeyConflict, KeyInvalid, KeyReserved, MomentInvalid
+from jobs.gates import gate_of
 from jobs.models import Job
 from jobs.models.ids import uuid7
 from jobs.params import decode, encode_params
@@ -55,7 +56,7 @@ def enqueue(
     _check_key(key, reserved=reserved)
     when = _moment(eta, countdown)
     text, digest = encode_params(spec.name, params)
-    decode(spec.name, spec.params, text)
+    arguments = decode(spec.name, spec.params, text)
     row = {
         "id": uuid7(),
         "workspace": _workspace_id(workspace),
@@ -65,7 +66,7 @@ def enqueue(
         "digest": digest,
         "version": spec.version,
         "queue": spec.queue,
-        "gate": "",
+        "gate": gate_of(spec, arguments),
         "actor": as_actor(actor).id,
         "request_id": request_id[:128],
         "traceparent": traceparent if _TRACEPARENT.match(traceparent) else "",

@@ -89,6 +89,11 @@ class VersionChanged(JobsError):
     status = 409
 
 
+class LockHeld(JobsError):
+    code = "lock_held"
+    status = 409
+
+
 class Busy(JobsError):
     code = "busy"
     status = 503

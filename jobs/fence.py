@@ -54,6 +54,7 @@ class Claim:
     is_retry: bool
     request_id: str
     traceparent: str
+    gate: str
 
     @property
     def has_history(self) -> bool:

@@ -14,7 +14,7 @@ from django.db.models import DurationField, ExpressionWrapper, F
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from jobs import moves
+from jobs import locks, moves
 from jobs.events import emit
 from jobs.fence import Claim, Standing
 from jobs.models import Attempt, Job
@@ -55,6 +55,7 @@ class Journal:
         self.fence = claim.fence
         self.checkpoints = _stored(claim) if claim.has_history else {}
         self.lost = False
+        self.took_locks = False
         self._redact = redact
         self._loaded = time.monotonic()
         self._standing = Standing(cancel_requested=False, deadline_passed=False)
@@ -160,6 +161,14 @@ class Journal:
             return 0.0
         left_over: timedelta = writer.left
         return max(0.0, left_over.total_seconds())
+
+    def lock(self, name: str, *, keep: bool) -> bool:
+        """Take a named lock for this job; False while another job holds it."""
+        with transaction.atomic():
+            self.hold()
+            self.took_locks = True
+            claim = self.claim
+            return locks.take(self.fence, claim.workspace_id, claim.root_id, name, keep=keep)
 
     def _finish(self, step: Step[..., object], text: str | None, fault: str) -> Standing | None:
         return moves.finish_step(

@@ -10,6 +10,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from django.utils import timezone
 
+from jobs import locks
 from jobs.effects import perform
 from jobs.fence import Claim
 from jobs.journal import Journal
@@ -17,13 +18,16 @@ from jobs.outcomes import EffectSeen, Meaning, classify
 from jobs.params import canonical
 from jobs.redaction import scrub
 from jobs.registry import KindSpec
+from jobs.states import WaitReason
 from jobs.steps import Step
+from jobs.stops import Defer
 from workspaces.models import Workspace
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 STEPS_LIMIT = 10_000
+LOCK_SECONDS = 5.0
 
 
 class Run:
@@ -63,6 +67,18 @@ class Run:
             self._inside = False
         self.step_name = ""
         return output  # type: ignore[no-any-return]
+
+    def lock(self, name: str, keep: bool = False) -> None:  # noqa: FBT001, FBT002
+        """Hold ``name`` in this workspace until the attempt ends; see ``jobs.locks``.
+
+        Where another job holds it, this one is deferred and uses no budget. ``keep=True`` holds
+        it beyond the job, until the chain's next job takes it over or it is forced open.
+        """
+        if not 0 < len(name) <= locks.NAME_LIMIT:
+            raise ValueError(f"a lock's name has 1 to {locks.NAME_LIMIT} characters")
+        self.journal.boundary()
+        if not self.journal.lock(name, keep=keep):
+            raise Defer(LOCK_SECONDS, f"the lock {name!r} is held", wait=WaitReason.LOCK)
 
     @cached_property
     def workspace(self) -> Workspace:

@@ -18,15 +18,15 @@ import structlog
 from django.conf import settings
 from django.db import connection, transaction
 
-from jobs import ending, moves, registry
+from jobs import ending, gates, moves, registry
 from jobs.errors import ParamsInvalid
 from jobs.failure import Evidence, evidence_of
 from jobs.fence import AttemptRecord, Claim, Ended
 from jobs.heartbeat import HEARTBEAT
 from jobs.models import Attempt
-from jobs.outcomes import Again, Budget, Decision, after_failure
+from jobs.outcomes import Again, Budget, Decision, RateLimited, after_failure
 from jobs.params import OutputRejected, canonical, decode, encode_output
-from jobs.redaction import knowing, secrets_in
+from jobs.redaction import knowing, scrub, secrets_in
 from jobs.registry import KindSpec
 from jobs.run import Run
 from jobs.statements import UNREACHABLE, persist
@@ -99,10 +99,8 @@ def _attempt(spec: KindSpec, claim: Claim, kill_at: float) -> None:
         arguments = decode(spec.name, spec.params, claim.params)
     except ParamsInvalid:
         # An older worker meets newer params in every rolling deploy: the sweeper decides later.
-        _close(
-            partial(moves.defer, claim.fence, delay=UNSTARTABLE_DELAY, wait=WaitReason.UNSTARTABLE),
-            claim,
-        )
+        later = partial(moves.defer, claim.fence, delay=UNSTARTABLE_DELAY)
+        persist(partial(later, wait=WaitReason.UNSTARTABLE), claim.fence.lease)
         return
     run = Run(spec, claim)
     beating = nullcontext() if settings.FIREDOOR_INLINE else HEARTBEAT.keeping(run.journal, kill_at)
@@ -124,22 +122,21 @@ def _attempt(spec: KindSpec, claim: Claim, kill_at: float) -> None:
 def _succeeded(run: Run, result: str) -> None:
     claim, record = run.claim, _record(run, AttemptOutcome.SUCCEEDED)
     open_steps = any(map(run.journal.is_open, run.journal.checkpoints.values()))
-    follows = open_steps or ending.something_follows_success(claim)
-    _close(
-        partial(moves.succeed, claim.fence, result=result, record=record), claim, follows=follows
-    )
+    follows = open_steps or claim.fence.attempt > 1 or ending.something_follows_success(claim)
+    succeed = partial(moves.succeed, claim.fence, result=result, record=record)
+    _close(succeed, run, follows=follows)
 
 
 def _stopped(run: Run, stop: Stop) -> None:
     fence = run.claim.fence
     if isinstance(stop, Defer):
-        _close(partial(moves.defer, fence, delay=max(0.0, stop.delay), wait=stop.wait), run.claim)
+        _close(partial(moves.defer, fence, delay=max(0.0, stop.delay), wait=stop.wait), run)
         return
     outcome, cause = _STOPPED[type(stop)]
     evidence = evidence_of(stop, kind=run.spec.name, step=run.step_name)
     reason = evidence.message or type(stop).__name__
     record = replace(_record(run, outcome, evidence), classification="dead", reason=reason)
-    _close(partial(moves.end, fence, record, cause=cause), run.claim, follows=True)
+    _close(partial(moves.end, fence, record, cause=cause), run, follows=True)
 
 
 _STOPPED: dict[type[Stop], tuple[AttemptOutcome, Cause | None]] = {
@@ -154,6 +151,8 @@ def _failed(run: Run, error: Exception) -> None:
     """Classify, decide, and move the job accordingly."""
     meaning = run.meaning_of(error)
     decision = _decided(run, error)
+    if meaning.limited and decision.cause is None and _throttled(run, error, decision.delay):
+        return
     if meaning.outcome is AttemptOutcome.TIMED_OUT:
         connection.close()  # the limit may have struck in mid-query, which no later query survives
     evidence = evidence_of(error, kind=run.spec.name, step=run.step_name)
@@ -167,10 +166,27 @@ def _failed(run: Run, error: Exception) -> None:
     fence = run.claim.fence
     if decision.cause is None:
         later = partial(moves.retry_later, fence, record, delay=decision.delay, failure=True)
-        _close(later, run.claim)
+        _close(later, run)
         return
     end = partial(moves.end, fence, record, cause=decision.cause, failure=True)
-    _close(end, run.claim, follows=True)
+    _close(end, run, follows=True)
+
+
+def _throttled(run: Run, error: Exception, delay: float) -> bool:
+    """Close the gate that the provider's word is about; whether this job waits behind it.
+
+    It then uses no budget: neither it nor its siblings will ask before the gate opens.
+    """
+    claim = run.claim
+    named = error.throttle if isinstance(error, RateLimited) else None
+    if not (named or claim.gate):
+        return False
+    reason = scrub(f"{type(error).__name__}: {error}")
+    gates.close(claim.workspace_id, named or claim.gate, seconds=delay, reason=reason)
+    if (named or claim.gate) != claim.gate:
+        return False
+    _close(partial(moves.defer, claim.fence, delay=delay, wait=WaitReason.THROTTLED), run)
+    return True
 
 
 def _decided(run: Run, error: Exception) -> Decision:
@@ -220,20 +236,23 @@ def _record(run: Run, outcome: AttemptOutcome, evidence: Evidence | None = None)
     )
 
 
-def _close(move: Callable[[], Ended | None], claim: Claim, *, follows: bool = False) -> None:
+def _close(move: Callable[[], Ended | None], run: Run, *, follows: bool = False) -> None:
     """Close the attempt, trying for as long as the lease may hold; never re-enters the handler.
 
-    Where something ``follows`` the move (hooks, events), both are one transaction.
+    Where something ``follows`` the move (hooks, an event, locks to release), all of it is one
+    transaction.
     """
+    claim = run.claim
 
-    def both() -> Ended | None:
+    def all_of_it() -> Ended | None:
         with transaction.atomic():
             ended = move()
             if ended is not None:
-                ending.follow(claim.fence.job_id)
+                ending.follow(claim.fence.job_id, ended)
             return ended
 
-    ended = persist(both if follows else move, claim.fence.lease)
+    work = all_of_it if follows or run.journal.took_locks else move
+    ended = persist(work, claim.fence.lease)
     if ended is None and not _closed_before(claim):
         logger.warning("job.late_close")
         return

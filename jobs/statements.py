@@ -1,4 +1,4 @@
-"""How ``moves.py`` sends a statement: one text for both databases, prepared, sent again if lost.
+"""How ``jobs.moves`` sends a statement: one text for both databases, prepared, sent again if lost.
 
 Statements are written once, with ``%(name)s`` parameters and a few marks that differ between the
 databases: ``@now``, ``@after(seconds)``, ``@json(x)``, ``@time(x)``, ``@greatest``. On PostgreSQL
@@ -9,7 +9,7 @@ cannot prove a partial index's predicate.
 Kept connections never heal by themselves, and a worker sends none of Django's request signals that
 would close them, so every statement outside a transaction is sent again on a new connection when
 the old one turns out dead. *Hole:* a statement whose commit was done but whose answer was lost is
-sent twice; each statement of ``moves.py`` says what that means for it.
+sent twice; each statement of ``jobs.moves`` says what that means for it.
 """
 
 from __future__ import annotations
@@ -172,6 +172,11 @@ def _plain_cursor() -> psycopg.Cursor[Any]:
     if cursor is None:
         cursor = _cursors[raw] = psycopg.Cursor(raw)
     return cursor
+
+
+def as_uuid(value: Any) -> uuid.UUID:
+    """An id as either database returns it."""
+    return value if isinstance(value, uuid.UUID) else uuid.UUID(value)
 
 
 def _sqlite_value(value: Any) -> Any:

@@ -1,6 +1,6 @@
 """The closed sets of the kernel, and the one table of moves between job states.
 
-``jobs/moves.py`` is the only module that moves a job, and only along ``MOVES``;
+``jobs.moves`` is the only package that moves a job, and only along ``MOVES``;
 ``docs/state-machine.md`` is generated from it.
 """
 
@@ -130,7 +130,7 @@ def page() -> str:
         "# The states of a job",
         "",
         "Written by `python -m jobs.states > docs/state-machine.md` from `jobs/states.py`; a test",
-        "refuses a difference. Only `jobs/moves.py` moves a job, by compare-and-swap in SQL.",
+        "refuses a difference. Only `jobs/moves/` moves a job, by compare-and-swap in SQL.",
         "",
         "```mermaid",
         "stateDiagram-v2",

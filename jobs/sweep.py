@@ -34,6 +34,7 @@ BATCH = 500
 GRACE_AFTER = timedelta(seconds=30)
 UNSTARTABLE_AFTER = timedelta(hours=1)
 UPKEEP = "sweep"
+RELEASE_SPREAD = 5.0  # seconds over which the jobs behind an opening gate are released
 
 # Where a job's kind is unknown here, its losses are bounded by the defaults of a kind.
 _DEFAULTS = KindSpec(name="unknown.kind", handler=print, steps=(), params=pydantic.BaseModel)
@@ -142,8 +143,8 @@ def _reap(job_id: uuid.UUID) -> bool:
         message=f"{decision.reason}: {job.worker} did not renew its lease",
     )
     ended = _close(job, record, decision)
-    if ended is not None and ended.state is not State.QUEUED:
-        ending.follow(job.pk)
+    if ended is not None:
+        ending.follow(job.pk, ended)
     logger.warning("sweep.reaped", extra={"job_id": str(job.pk), "reason": decision.reason})
     return ended is not None
 
@@ -208,10 +209,12 @@ def _bury_unstartable(job_id: uuid.UUID) -> bool:
 
 
 def _bury(job_id: uuid.UUID, cause: Cause) -> bool:
-    if _locked(job_id, state=State.QUEUED) is None or moves.bury(job_id, cause) is None:
+    if _locked(job_id, state=State.QUEUED) is None:
         return False
-    ending.follow(job_id)
-    return True
+    ended = moves.bury(job_id, cause)
+    if ended is not None:
+        ending.follow(job_id, ended)
+    return ended is not None
 
 
 # --- waking and telling --------------------------------------------------------------------------
@@ -223,6 +226,7 @@ def _publish_due() -> int:
         publish([])
         return 0
     # In one transaction: a wake that could not be sent must not push the next one further away.
+    moves.park_behind_gates(RELEASE_SPREAD)
     with transaction.atomic():
         due = moves.take_due(BATCH)
         for job_id, kind in due:

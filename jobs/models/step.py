@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from django.db import models
+from django.db.models import Q
+from django.db.models.functions import Now
 
 from jobs.models.job import Job
 from jobs.states import Effect, Observation, StepState
+
+# An intent without an outcome that nobody may simply send again.
+OPEN = Q(state=StepState.STARTED.value, observed="", late_at__isnull=True, opens_at__lte=Now())
 
 
 class Step(models.Model):

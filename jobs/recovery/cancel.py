@@ -45,8 +45,8 @@ def _cancelled(deed: Deed) -> Job:
     deed.ask_owner(job)
     if job.state == State.RUNNING:
         moves.ask_cancel(job.pk)
-    elif moves.cancel_queued(job.pk) is not None:
-        ending.follow(job.pk)
+    elif (ended := moves.cancel_queued(job.pk)) is not None:
+        ending.follow(job.pk, ended)
     deed.tell_owner(job)
     now = visible_job(job.pk, deed.actor)
     deed.record(job, before={"state": job.state}, after={"state": now.state})

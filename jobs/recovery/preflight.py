@@ -6,23 +6,20 @@ import uuid
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from django.db.models import Q
-from django.db.models.functions import Now
-
 from jobs import registry
 from jobs.errors import JobNotFound
 from jobs.models import Attempt, Job
 from jobs.models import Step as StepRow
+from jobs.models.step import OPEN
 from jobs.recovery.plan import Check, Plan, PlannedStep, digest_of, planned_steps
 from jobs.registry import KindSpec
-from jobs.states import RETRYABLE, State, StepState, Verb, Word
+from jobs.states import RETRYABLE, State, Verb, Word
 from workspaces.actors import Actor, as_actor
 from workspaces.permissions import allowed, missing_right
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
 
-OPEN = Q(state=StepState.STARTED, observed="", late_at__isnull=True, opens_at__lte=Now())
 RETRIES = (Verb.RESUME, Verb.RESTART)
 
 

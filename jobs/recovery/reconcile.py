@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING
 
-from jobs import moves
+from jobs import locks, moves
 from jobs.ending import told_of
 from jobs.errors import NotReconcilable, ParamsInvalid
 from jobs.events import emit
@@ -70,6 +70,7 @@ def _reconciled(deed: Deed, step: str, observed: Observation, output: str | None
             f"Nothing was recorded: step {step!r} is not open, or was observed already. "
             f"See its steps with manage.py job show {job.pk}."
         )
+    locks.release(job.pk)
     deed.tell_owner(job)
     after = {"step": step, "outcome": observed.value}
     deed.record(job, before={"state": job.state, "cause": job.cause}, after=after)

@@ -1,0 +1,63 @@
+"""How a worker takes a job."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import datetime
+from typing import Any
+
+from django.db import connection
+
+from jobs.fence import Claim, Fence
+from jobs.statements import Fenced, as_uuid
+
+_CLAIM = Fenced(
+    update="""UPDATE jobs_job SET state = 'running', attempt = attempt + 1, worker = %(worker)s,
+      started_at = @now, lease_until = @after(lease), kill_at = @after(time_limit)
+    WHERE id = @uuid(id) AND state = 'queued' AND run_at <= @now
+      AND (deadline_at IS NULL OR deadline_at > @now) AND cancel_requested_at IS NULL
+      AND (gate = '' OR NOT EXISTS (SELECT 1 FROM jobs_gate g WHERE g.name = jobs_job.gate
+        AND (g.workspace_id IS NULL OR g.workspace_id = jobs_job.workspace_id)
+        AND g.closed_until > @now))""",
+    answer="""attempt, kind, key, params, version, workspace_id, root_id, epoch, failures, losses,
+      deadline_at, retry_of_id, request_id, traceparent, @now, gate""",
+)
+# The claim may commit asynchronously: a crash that forgets it leaves the job queued, and the
+# fence tells the forgotten attempt from the next one. Intents and outcomes never do.
+_CLAIM_POSTGRESQL = Fenced(
+    update=_CLAIM.update,
+    answer=_CLAIM.answer + ", set_config('synchronous_commit', 'off', true)",
+)
+
+
+def claim(job_id: uuid.UUID, *, worker: str, lease: float, time_limit: float) -> Claim | None:
+    """Take a queued, due job, or None. *Hole:* a claim whose answer is lost costs one loss."""
+    statement = _CLAIM_POSTGRESQL if connection.vendor == "postgresql" else _CLAIM
+    params = {"id": job_id, "worker": worker, "lease": lease, "time_limit": time_limit}
+    row = statement.send(params)
+    if row is None:
+        return None
+    now, deadline = _moment(row[14]), row[10]
+    return Claim(
+        fence=Fence(job_id, row[0], worker, lease),
+        kind=row[1],
+        key=row[2],
+        params=row[3],
+        version=row[4],
+        workspace_id=row[5],
+        root_id=as_uuid(row[6]),
+        epoch=row[7],
+        failures=row[8],
+        losses=row[9],
+        seconds_left=None if deadline is None else (_moment(deadline) - now).total_seconds(),
+        is_retry=row[11] is not None,
+        request_id=row[12],
+        traceparent=row[13],
+        gate=row[15],
+    )
+
+
+def _moment(value: Any) -> datetime:
+    return (
+        value if isinstance(value, datetime) else datetime.fromisoformat(value).replace(tzinfo=None)
+    )

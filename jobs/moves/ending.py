@@ -1,0 +1,144 @@
+"""How an attempt ends, and how a queued job ends without one."""
+
+from __future__ import annotations
+
+import uuid
+
+from jobs.fence import AttemptRecord, Ended, Fence
+from jobs.moves.phrases import MINE, OPEN
+from jobs.statements import Fenced, Row, send
+from jobs.states import Cause, State, WaitReason
+
+_ATTEMPT = """INSERT INTO jobs_attempt (job_id, number, outcome, classification, reason, step,
+  error_class, message, traceback, fingerprint, delay, worker, started_at, kill_at, ended_at, cost,
+  provider_request_id)
+SELECT j.id, j.attempt, {outcome}, %(classification)s, %(reason)s, %(step)s, %(error_class)s,
+  %(message)s, %(traceback)s, %(fingerprint)s, {delay}, j.worker, j.started_at, j.kill_at, @now,
+  @json(cost), %(provider_request_id)s
+FROM j WHERE true ON CONFLICT (job_id, number) DO NOTHING"""
+
+_SUCCEED = Fenced(
+    f"""UPDATE jobs_job SET state = CASE WHEN {OPEN} THEN 'dead' ELSE 'succeeded' END,
+      cause = CASE WHEN {OPEN} THEN 'uncertain' ELSE '' END,
+      result = @json(result), lease_until = NULL, finished_at = @now WHERE {MINE}""",
+    "state, cause",
+    _ATTEMPT.format(
+        outcome="CASE WHEN j.cause = 'uncertain' THEN 'uncertain' ELSE 'succeeded' END",
+        delay="NULL",
+    ),
+)
+_END = Fenced(
+    f"""UPDATE jobs_job SET state = CASE WHEN {OPEN} THEN 'dead' ELSE %(state)s END,
+      cause = CASE WHEN {OPEN} THEN 'uncertain' ELSE %(cause)s END,
+      failures = failures + %(failure)s, losses = losses + %(loss)s,
+      lease_until = NULL, finished_at = @now WHERE {MINE}""",
+    "state, cause",
+    _ATTEMPT.format(
+        outcome="CASE WHEN j.cause = 'uncertain' AND %(own)s THEN 'uncertain' ELSE %(outcome)s END",
+        delay="NULL",
+    ),
+)
+_QUEUE_AGAIN = """UPDATE jobs_job SET state = 'queued', lease_until = NULL, publishes = 0,
+      failures = failures + %(failure)s, losses = losses + %(loss)s,
+      deferrals = deferrals + %(deferral)s,
+      run_at = @after(delay), wake_at = @after(delay), wait_reason = %(wait)s, wait_since =
+        CASE WHEN wait_reason = 'unstartable' AND CAST(%(wait)s AS varchar) = 'unstartable'
+        THEN COALESCE(wait_since, @now) ELSE @now END"""
+_RETRY = Fenced(
+    f"{_QUEUE_AGAIN} WHERE {MINE}",
+    "state, cause",
+    _ATTEMPT.format(outcome="%(outcome)s", delay="%(delay)s"),
+)
+_DEFER = Fenced(f"{_QUEUE_AGAIN} WHERE {MINE}", "state, cause")
+
+
+def succeed(fence: Fence, *, result: str, record: AttemptRecord) -> Ended | None:
+    """Close an attempt whose handler returned. None: not mine, or closed by me before."""
+    return _ended(_SUCCEED.send(fence.params(result=result, **record.params())))
+
+
+def end(
+    fence: Fence,
+    record: AttemptRecord,
+    *,
+    cause: Cause | None,
+    failure: bool = False,
+    loss: bool = False,
+    own: bool = True,
+) -> Ended | None:
+    """Make a running job final: dead with ``cause``, or cancelled where that is None.
+
+    ``own`` is False for whoever reaps: the attempt then stays ``lost`` or ``timed_out``, which
+    is what tells a later reconcile that its worker never reported.
+    """
+    state = State.CANCELLED if cause is None else State.DEAD
+    return _ended(
+        _END.send(
+            fence.params(
+                state=state.value,
+                cause="" if cause is None else cause.value,
+                failure=int(failure),
+                loss=int(loss),
+                own=own,
+                **record.params(),
+            )
+        )
+    )
+
+
+def retry_later(
+    fence: Fence, record: AttemptRecord, *, delay: float, failure: bool = False, loss: bool = False
+) -> Ended | None:
+    """Close an attempt and queue the job again after ``delay`` seconds."""
+    return _ended(
+        _RETRY.send(
+            fence.params(
+                delay=delay,
+                wait=WaitReason.RETRY.value,
+                unstartable=False,
+                failure=int(failure),
+                loss=int(loss),
+                deferral=0,
+                **record.params(),
+            )
+        )
+    )
+
+
+def defer(fence: Fence, *, delay: float, wait: WaitReason) -> Ended | None:
+    """Queue the job again after ``delay`` seconds, leaving no attempt and using no budget."""
+    unstartable = wait is WaitReason.UNSTARTABLE
+    counts = {"failure": 0, "loss": 0, "deferral": 1}
+    params = fence.params(delay=delay, wait=wait.value, unstartable=unstartable, **counts)
+    return _ended(_DEFER.send(params))
+
+
+_CLOSE_QUEUED = f"""UPDATE jobs_job SET state = CASE WHEN {OPEN} THEN 'dead' ELSE %(state)s END,
+  cause = CASE WHEN {OPEN} THEN 'uncertain' ELSE %(cause)s END, finished_at = @now,
+  cancel_requested_at = CASE WHEN %(cancel)s THEN @now ELSE cancel_requested_at END
+WHERE id = @uuid(id) AND state = 'queued' RETURNING state, cause"""
+_ASK_CANCEL = """UPDATE jobs_job SET cancel_requested_at = @now
+WHERE id = @uuid(id) AND state = 'running' AND cancel_requested_at IS NULL RETURNING id"""
+
+
+def bury(job_id: uuid.UUID, cause: Cause) -> Ended | None:
+    """Make a queued job dead. None: it is not queued any more."""
+    params = {"id": job_id, "state": State.DEAD.value, "cause": cause.value, "cancel": False}
+    rows = send(_CLOSE_QUEUED, params)
+    return _ended(rows[0]) if rows else None
+
+
+def cancel_queued(job_id: uuid.UUID) -> Ended | None:
+    """Cancel a queued job. It ends ``dead(uncertain)`` instead while an intent is open."""
+    params = {"id": job_id, "state": State.CANCELLED.value, "cause": "", "cancel": True}
+    rows = send(_CLOSE_QUEUED, params)
+    return _ended(rows[0]) if rows else None
+
+
+def ask_cancel(job_id: uuid.UUID) -> bool:
+    """Ask a running job to stop at its next boundary; False if it was asked before or ended."""
+    return bool(send(_ASK_CANCEL, {"id": job_id}))
+
+
+def _ended(row: Row | None) -> Ended | None:
+    return None if row is None else Ended(State(row[0]), row[1])

@@ -1,0 +1,92 @@
+"""How a job comes in: a new intent, or the successor of a retried one."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from django.db import connection
+
+from jobs.moves.phrases import FIRST_WAKE
+from jobs.statements import send
+
+_INSERT = """
+INSERT INTO jobs_job (id, workspace_id, kind, key, params, params_digest, version, queue, gate,
+  state, run_at, wake_at, wait_reason, wait_since, deadline_at, root_id, actor, request_id,
+  traceparent)
+SELECT @uuid(id), w.id, %(kind)s, %(key)s, @json(params), %(digest)s, %(version)s, %(queue)s,
+  %(gate)s, 'queued', m.run_at, CASE WHEN %(waits)s THEN m.run_at ELSE @after(first_wake) END,
+  CASE WHEN %(waits)s THEN 'scheduled' ELSE '' END, CASE WHEN %(waits)s THEN @now END,
+  {deadline}, @uuid(id), %(actor)s, %(request_id)s, %(traceparent)s
+FROM workspaces_workspace w
+CROSS JOIN (SELECT COALESCE(@time(eta), @after(countdown)) AS run_at) m
+WHERE w.id = %(workspace)s AND w.closed_at IS NULL {lock}
+ON CONFLICT (workspace_id, kind, key) WHERE retry_of_id IS NULL DO NOTHING
+RETURNING id
+"""
+
+
+def insert(params: dict[str, Any]) -> bool:
+    """Insert one job in the caller's transaction; False for a taken key or a closed workspace.
+
+    The workspace is locked ``FOR KEY SHARE`` on PostgreSQL, so that closing it and enqueueing
+    into it cannot pass each other.
+    """
+    postgresql = connection.vendor == "postgresql"
+    later = (
+        "greatest(@now, m.run_at) + %(deadline)s * interval '1 second'"
+        if postgresql
+        else "django_format_dtdelta('+', max(@now, m.run_at),"
+        " CAST(%(deadline)s * 1000000 AS INTEGER))"
+    )
+    sql = _INSERT.format(
+        deadline="NULL" if params["deadline"] is None else later,
+        lock="FOR KEY SHARE OF w" if postgresql else "",
+    )
+    sent = {
+        name: value for name, value in params.items() if name != "deadline" or value is not None
+    }
+    return bool(send(sql, {**sent, "first_wake": FIRST_WAKE}))
+
+
+_SUCCESSOR = """
+INSERT INTO jobs_job (id, workspace_id, kind, key, params, params_digest, version, queue, gate,
+  state, run_at, wake_at, deadline_at, retry_of_id, root_id, epoch, mode, actor, request_id,
+  traceparent)
+SELECT @uuid(new), workspace_id, kind, key, params, params_digest, %(version)s, queue, gate,
+  'queued', @now, @after(first_wake), {deadline}, id, root_id, epoch + %(epoch)s, %(mode)s,
+  %(actor)s, %(request_id)s, %(traceparent)s
+FROM jobs_job WHERE id = @uuid(id) AND state IN ('dead', 'cancelled')
+RETURNING id
+"""
+_CARRY = """
+INSERT INTO jobs_step (job_id, name, effect, boundary, state, attempt, intent_at, opens_at,
+  done_at, output, output_error, carried_from, late_output, late_at)
+SELECT @uuid(new), name, effect, boundary, {state}, attempt, intent_at, opens_at, {done_at},
+  {output}, {output_error}, COALESCE(carried_from, job_id), late_output, late_at
+FROM jobs_step WHERE job_id = @uuid(id) AND name = %(name)s
+"""
+
+
+def insert_successor(params: dict[str, Any], *, deadline: float | None) -> bool:
+    """Insert the one successor of a dead or cancelled job; ``retry_of`` is unique."""
+    until = "NULL" if deadline is None else "@after(deadline)"
+    sent = {**params, "first_wake": FIRST_WAKE}
+    if deadline is not None:
+        sent["deadline"] = deadline
+    return bool(send(_SUCCESSOR.format(deadline=until), sent))
+
+
+def carry_step(old: uuid.UUID, new: uuid.UUID, name: str, *, column: str | None) -> None:
+    """Copy a step into a successor, naming the job it came from.
+
+    ``column`` is where its output is found (``output``, ``late_output``, ``observed_output``) for
+    a step that counts as done; None copies an open intent as it is.
+    """
+    words = {
+        "state": "'started'" if column is None else "'done'",
+        "done_at": "NULL" if column is None else "COALESCE(done_at, late_at, observed_at)",
+        "output": "NULL" if column is None else column,
+        "output_error": "output_error" if column == "output" else "''",
+    }
+    send(_CARRY.format(**words), {"old": old, "id": old, "new": new, "name": name})

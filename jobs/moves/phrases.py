@@ -1,0 +1,12 @@
+"""The phrases that the statements of this package share."""
+
+from __future__ import annotations
+
+FIRST_WAKE = 30.0
+LAST_WAKE = 1800.0
+
+MINE = "id = @uuid(id) AND attempt = %(attempt)s AND worker = %(worker)s AND state = 'running'"
+OPEN = (
+    "EXISTS (SELECT 1 FROM jobs_step s WHERE s.job_id = jobs_job.id AND s.state = 'started'"
+    " AND s.observed = '' AND s.late_at IS NULL AND s.opens_at <= @now)"
+)
