@@ -50,7 +50,7 @@ class Script:
         self._waiting: dict[str, deque[Fault]] = {}
         self._lock = threading.Lock()
 
-    def replace(self, route: Route, faults: Sequence[Fault]) -> None:
+    def replace(self, route: str, faults: Sequence[Fault]) -> None:
         """Forget what waits on ``route`` and let ``faults`` meet its next calls, in order."""
         with self._lock:
             self._waiting[route] = deque(faults)

@@ -1,0 +1,65 @@
+"""How is a workspace made known to the registry? One call that carries our key.
+
+The registry answers the same for the same `Idempotency-Key`, however often it is sent. Nothing
+is caught: the kernel reads httpx2's exceptions, the status and `Retry-After`.
+"""
+
+from __future__ import annotations
+
+import ssl
+import uuid
+from datetime import timedelta
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import structlog
+from django.conf import settings
+
+from jobs.kinds import Terminal
+
+REMEMBERS = timedelta(hours=24)
+"""For how long the registry promises to know a key."""
+_CONNECT_SECONDS = 3.0
+_WAIT_SECONDS = 10.0
+
+
+def register(key: str, slug: str) -> dict[str, Any]:
+    """Register a workspace; `id` is what the registry calls it."""
+    with httpx2.Client(
+        base_url=address(),
+        headers={"Idempotency-Key": key, "X-Request-ID": _request_id()},
+        timeout=httpx2.Timeout(_WAIT_SECONDS, connect=_CONNECT_SECONDS),
+        follow_redirects=False,
+        trust_env=False,
+        verify=_tls(),
+    ) as client:
+        answer = client.post("/registrations", json={"workspace": slug})
+    answer.raise_for_status()
+    return {"id": str(answer.json()["id"])[:200]}
+
+
+def address() -> str:
+    """Return the registry's address: the setting, else that of this machine's example registry."""
+    announced = Path(settings.FIREDOOR_VAR) / "registry.url"
+    if settings.FIREDOOR_REGISTRY_URL:
+        return str(settings.FIREDOOR_REGISTRY_URL)
+    if announced.exists():
+        return announced.read_text().strip()
+    raise Terminal(
+        "Nothing was registered: REGISTRY_URL is not set, and no example registry runs on this"
+        " machine. Set it, or start `manage.py serve`; then retry from the failed step.",
+        happened=False,
+    )
+
+
+def _request_id() -> str:
+    """The id of the request that led to the job, so that one word finds all its traces."""
+    return structlog.contextvars.get_contextvars().get("request_id") or str(uuid.uuid4())
+
+
+@cache
+def _tls() -> ssl.SSLContext:
+    """One context a process: making it costs more than the call."""
+    return ssl.create_default_context()
