@@ -14,7 +14,7 @@ from django.db.models import DurationField, ExpressionWrapper, F
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from jobs import locks, moves
+from jobs import locks, moves, shutdown
 from jobs.events import emit
 from jobs.fence import Claim, Standing
 from jobs.models import Attempt, Job
@@ -22,9 +22,9 @@ from jobs.models import Step as StepRow
 from jobs.params import OutputRejected, encode_output
 from jobs.redaction import learn, secrets_in
 from jobs.statements import persist
-from jobs.states import AttemptOutcome, StepState
+from jobs.states import AttemptOutcome, StepState, WaitReason
 from jobs.steps import Step
-from jobs.stops import CancelRequested, DeadlinePassed, LeaseLost, OutputUnusable
+from jobs.stops import CancelRequested, DeadlinePassed, Defer, LeaseLost, OutputUnusable
 from jobs.worker import is_gone
 
 
@@ -63,13 +63,15 @@ class Journal:
             self._learn(checkpoint.output)
 
     def boundary(self) -> None:
-        """Raise what stops the run here: a lost lease, a cancel, a passed deadline."""
+        """Raise what stops the run here: lost lease, cancel, passed deadline, stopping worker."""
         if self.lost:
             raise LeaseLost
         if self._standing.cancel_requested:
             raise CancelRequested
         if self._standing.deadline_passed:
             raise DeadlinePassed
+        if shutdown.asked():
+            raise Defer(0.0, "its worker is stopping", wait=WaitReason.INTERRUPTED)
 
     def noted(self, standing: Standing | None) -> None:
         """Take in what a fenced write told about the job; None means that the lease is lost."""

@@ -18,7 +18,7 @@ import structlog
 from django.conf import settings
 from django.db import connection, transaction
 
-from jobs import ending, gates, moves, registry
+from jobs import ending, gates, moves, registry, shutdown
 from jobs.errors import ParamsInvalid
 from jobs.failure import Evidence, evidence_of
 from jobs.fence import AttemptRecord, Claim, Ended
@@ -113,10 +113,24 @@ def _attempt(spec: KindSpec, claim: Claim, kill_at: float) -> None:
             _stopped(run, stop)
         except OutputRejected as error:
             _failed(run, error)
+        except SystemExit:
+            _interrupted(run)
+            raise
         except Exception as error:  # noqa: BLE001  it is classified, recorded, never hidden
             _failed(run, error)
         else:
             _succeeded(run, result)
+
+
+def _interrupted(run: Run) -> None:
+    """Give the job back where a stopping worker struck inside its handler.
+
+    Without the flag it is the hard time limit: this process dies within a moment, and the lease
+    tells.
+    """
+    if shutdown.asked_soon():
+        connection.close()  # it may be in mid-query
+        _stopped(run, Defer(0.0, "its worker was stopped", wait=WaitReason.INTERRUPTED))
 
 
 def _succeeded(run: Run, result: str) -> None:

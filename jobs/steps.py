@@ -103,6 +103,7 @@ class _StepFactory:
 
         return made
 
+    @overload
     def keyed(
         self,
         name: str,
@@ -111,15 +112,37 @@ class _StepFactory:
         boundary: Boundary = "provider",
         carry: bool = True,
         many: bool = False,
-        reconcile: Callable[Concatenate[Intent, P], Observed] | None = None,
-    ) -> Callable[[Callable[Concatenate[str, P], R]], Step[P, R]]:
+    ) -> Callable[[Callable[Concatenate[str, P], R]], Step[P, R]]: ...
+
+    @overload
+    def keyed(
+        self,
+        name: str,
+        *,
+        remembers: timedelta,
+        reconcile: Callable[Concatenate[Intent, P], Observed],
+        boundary: Boundary = "provider",
+        carry: bool = True,
+        many: bool = False,
+    ) -> Callable[[Callable[Concatenate[str, P], R]], Step[P, R]]: ...
+
+    def keyed(
+        self,
+        name: str,
+        *,
+        remembers: timedelta,
+        reconcile: Any = None,
+        boundary: Boundary = "provider",
+        carry: bool = True,
+        many: bool = False,
+    ) -> Any:
         """A step whose provider takes our key; the function gets the key first.
 
         Sent again with the same key after any failure, for as long as the provider
         ``remembers`` it; after that it is treated as ``once``.
         """
 
-        def made(function: Callable[Concatenate[str, P], R]) -> Step[P, R]:
+        def made(function: Callable[..., Any]) -> Step[..., Any]:
             return Step(name, function, Effect.KEYED, carry, many, boundary, remembers, reconcile)
 
         return made

@@ -6,16 +6,17 @@ cover a database out of reach *before* any author's code; the job's retries live
 
 from __future__ import annotations
 
+import logging
 import threading
 import uuid
 from collections.abc import Iterable
 from typing import Any
 
-from celery import Celery, current_app
+from celery import Celery, current_app, signals
 from celery.exceptions import SoftTimeLimitExceeded
 from kombu.exceptions import OperationalError as BrokerUnreachable
 
-from jobs import registry, runner
+from jobs import registry, runner, shutdown
 from jobs.outcomes import Again, classify_as
 from jobs.states import AttemptOutcome
 
@@ -26,9 +27,24 @@ classify_as(
     outcome=AttemptOutcome.TIMED_OUT,
 )
 
+
+@signals.worker_init.connect(weak=False)
+def _forget_earlier_stops(**_: Any) -> None:
+    shutdown.forget()
+
+
+@signals.worker_ready.connect(weak=False)
+def _watch_stops(**_: Any) -> None:
+    shutdown.watch_signals()
+
+
 # A healthy broker answers within milliseconds; a frozen one must not hang the caller.
 _PATIENCE = {"socket_timeout": 0.5, "socket_connect_timeout": 0.5}
 _local = threading.local()
+
+# Two lines of Celery's for each message, also for one that claimed nothing. The runner's own line
+# says what came of an attempt; whoever wants these back sets the loggers' levels.
+_CHATTY = ("celery.worker.strategy", "celery.app.trace")
 
 
 def register() -> None:
@@ -36,6 +52,9 @@ def register() -> None:
     for spec in registry.KINDS.values():
         if spec.name not in current_app.tasks:
             _add(current_app, spec)
+    for logger in map(logging.getLogger, _CHATTY):
+        if logger.level == logging.NOTSET:
+            logger.setLevel(logging.WARNING)
 
 
 def _add(app: Celery, spec: registry.KindSpec) -> None:
