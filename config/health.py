@@ -21,6 +21,7 @@ from kombu import Connection
 from kombu.exceptions import OperationalError
 
 from jobs.models import Upkeep
+from jobs.sweep import UPKEEP
 
 UPKEEP_AGE = timedelta(seconds=30)
 OK = "ok"
@@ -41,13 +42,13 @@ def upkeep() -> str:
     """``ok``, or why nobody looks after waiting and lost jobs. Database time decides."""
     age = ExpressionWrapper(Now() - F("passed_at"), output_field=DurationField())
     try:
-        newest = Upkeep.objects.annotate(age=age).order_by("-passed_at").first()
+        last = Upkeep.objects.filter(name=UPKEEP).annotate(age=age).first()
     except DatabaseError:
         return "The tables cannot be read; run manage.py migrate."
-    if newest is None:
+    if last is None:
         return "No upkeep pass was ever made; start celery beat, or manage.py serve without broker."
-    if newest.age >= UPKEEP_AGE:
-        seconds = int(newest.age.total_seconds())
+    if last.age >= UPKEEP_AGE:
+        seconds = int(last.age.total_seconds())
         return f"The last upkeep pass was {seconds} s ago; check that celery beat runs."
     return OK
 

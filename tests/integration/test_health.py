@@ -13,6 +13,7 @@ from pytest_django import Settings
 
 from config.health import readiness
 from jobs.models import Upkeep
+from jobs.sweep import UPKEEP
 from tests.servers import Server, valkey
 
 pytestmark = pytest.mark.django_db
@@ -20,7 +21,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def fresh_upkeep() -> None:
-    Upkeep.objects.create(name="upkeep", passed_at=Now(), by="a test")
+    Upkeep.objects.create(name=UPKEEP, passed_at=Now(), by="a test")
 
 
 @pytest.fixture
