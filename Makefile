@@ -43,7 +43,7 @@ test: $(VENV)/.dev $(if $(CHROMIUM),$(VENV)/.e2e)
 	$(PY) -m pytest --ignore=tests/console $(ARGS)
 	FIREDOOR_TEST_DB=sqlite $(PY) -m pytest --ignore=tests/console $(ARGS)
 ifneq ($(CHROMIUM),)
-	CHROMIUM=$(CHROMIUM) DJANGO_ALLOW_ASYNC_UNSAFE=1 $(PY) -m pytest tests/console $(ARGS)
+	CHROMIUM=$(CHROMIUM) $(PY) -m pytest tests/console $(ARGS)
 else
 	@echo "No Chromium on PATH: the console's browser tests did not run."
 endif
@@ -52,7 +52,7 @@ serve: $(VENV)/.runtime
 	@$(PY) manage.py migrate --verbosity 0
 	@exec $(PY) manage.py serve
 
-lint: $(VENV)/.dev
+lint: $(VENV)/.e2e
 	$(VENV)/bin/ruff check
 	$(VENV)/bin/ruff format --check
 	$(VENV)/bin/mypy
