@@ -23,6 +23,8 @@ _SENSITIVE_NAME = re.compile(
     r"|authorization|cookie|credentials?|session[_\-]?id)($|[_\-.])",
     re.IGNORECASE,
 )
+# Every shape is matched in time linear in the text: a run of letters is entered at its first letter
+# only, and what may repeat is bounded. A message may well be a megabyte of base64.
 _SHAPES: tuple[tuple[re.Pattern[str], str], ...] = (
     (
         re.compile(
@@ -30,9 +32,12 @@ _SHAPES: tuple[tuple[re.Pattern[str], str], ...] = (
         ),
         HIDDEN,
     ),
-    (re.compile(r"(?i)\b(bearer|basic|token)\s+[A-Za-z0-9._~+/\-]{8,}=*"), rf"\1 {HIDDEN}"),
-    (re.compile(r"(\w[\w+.\-]*://)[^\s/@:'\"]*:[^\s/@'\"]+@"), rf"\1{HIDDEN}@"),
-    (re.compile(r"\beyJ[A-Za-z0-9_\-]+\.[A-Za-z0-9_\-]+\.[A-Za-z0-9_\-]*"), HIDDEN),
+    (re.compile(r"(?i)\b(bearer|basic|token)\s{1,20}[A-Za-z0-9._~+/\-]{8,}=*"), rf"\1 {HIDDEN}"),
+    (re.compile(r"(\b\w[\w+.\-]{0,30}://)[^\s/@:'\"]*:[^\s/@'\"]+@"), rf"\1{HIDDEN}@"),
+    (
+        re.compile(r"(?<![A-Za-z0-9_\-])eyJ[A-Za-z0-9_\-]+\.[A-Za-z0-9_\-]+\.[A-Za-z0-9_\-]*"),
+        HIDDEN,
+    ),
     (re.compile(r"\b(AKIA|ASIA)[A-Z0-9]{16}\b"), HIDDEN),
     (
         re.compile(
@@ -42,8 +47,9 @@ _SHAPES: tuple[tuple[re.Pattern[str], str], ...] = (
     ),
     (
         re.compile(
-            r"(?i)([\"']?[\w\-]*(?:password|passwd|passphrase|secret|token|api[_\-]?key|access[_\-]?key"
-            r"|authorization|cookie)[\w\-]*[\"']?\s*[:=]\s*)(\"[^\"]*\"|'[^']*'|[^\s,;&)}\]]+)"
+            r"(?i)((?:password|passwd|passphrase|secret|token|api[_\-]?key|access[_\-]?key"
+            r"|authorization|cookie)[\w\-]{0,40}[\"']?\s{0,20}[:=]\s{0,20})(?!\[hidden\])"
+            r"(\"[^\"]*\"|'[^']*'|[^\s,;&)}\]]+)"
         ),
         rf"\1{HIDDEN}",
     ),

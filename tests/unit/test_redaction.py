@@ -113,6 +113,42 @@ def test_plain_text_stays_as_it_is() -> None:
     assert scrub(text) == text
 
 
+LONG = [
+    "é" * 200_000,
+    "a.b-" * 50_000,
+    "secret" * 30_000,
+    "token " + " " * 200_000,
+    "eyJ-" * 50_000,
+    "password=\"'" * 20_000,
+    "-----BEGIN " * 20_000,
+    "a=1&" * 50_000,
+    "sk-ghp_" * 30_000,
+    "http://" * 30_000,
+]
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("text", LONG, ids=lambda text: text[:11].strip())
+def test_a_long_text_is_scrubbed_in_time_linear_in_its_length(text: str) -> None:
+    """Quadratic would be minutes: one long message must not hold its worker up."""
+    scrub(text)
+
+
+SENTENCES = st.lists(
+    st.sampled_from(
+        [
+            *("password", "token", "Authorization:", "Bearer", "=", ": ", '"', "'", "[", "]", " "),
+            *("[hidden]", "abcdefghijkl", "https://", "user:pass@", "eyJab.cd.ef", "sk-", "&", ","),
+        ]
+    )
+).map("".join)
+
+
+@given(SENTENCES)
+def test_scrubbing_what_was_scrubbed_changes_nothing(text: str) -> None:
+    assert scrub(scrub(text)) == scrub(text)
+
+
 @given(st.text())
 def test_scrubbed_text_holds_no_nul_and_scrubbing_again_changes_nothing(text: str) -> None:
     clean = scrub(text)
