@@ -87,7 +87,9 @@ def model_of(name: str, handler: Callable[..., object]) -> type[pydantic.BaseMod
         if param.name not in hints:
             raise TypeError(f"{name}: the param {param.name!r} has no annotation")
         default = ... if param.default is param.empty else param.default
-        fields[param.name] = (hints[param.name], default)
+        # Under an alias, since a model has attributes of its own: ``json``, ``copy``, ``schema``.
+        field = pydantic.Field(default, alias=param.name)
+        fields[f"param_{param.name}"] = (hints[param.name], field)
     config = pydantic.ConfigDict(strict=True, extra="forbid", hide_input_in_errors=True)
     return pydantic.create_model(f"Params of {name}", __config__=config, **fields)
 
@@ -108,4 +110,4 @@ def decode(kind: str, model: type[pydantic.BaseModel], text: str) -> dict[str, A
             f"Nothing was enqueued: {kind} refuses its params ({faults}). "
             "Correct them and enqueue again with the same key."
         ) from error
-    return {name: getattr(checked, name) for name in model.model_fields}
+    return {str(f.alias): getattr(checked, name) for name, f in model.model_fields.items()}
