@@ -12,6 +12,7 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING
 
+from django.db import transaction
 from django.db.models import Exists, OuterRef
 from django.db.models.functions import Now
 
@@ -80,6 +81,11 @@ def force_open(
     somebody = as_actor(actor)
     require(somebody, "locks.force", workspace)
     why = audit.reason_given(reason)
+    with transaction.atomic():
+        _take_away(workspace, name, somebody, why, request_id)
+
+
+def _take_away(workspace: Workspace, name: str, actor: Actor, reason: str, request_id: str) -> None:
     held = Lock.objects.select_for_update().filter(workspace=workspace, name=name).first()
     if held is None:
         return
@@ -91,12 +97,12 @@ def force_open(
     before = {"job": str(held.job_id), "since": held.since.isoformat()}
     held.delete()
     audit.record(
-        actor=somebody,
+        actor=actor,
         action="lock.force",
         workspace=workspace,
         object_type="lock",
         object_id=name,
-        reason=why,
+        reason=reason,
         request_id=request_id,
         before=before,
     )

@@ -38,9 +38,20 @@ class _Drains:
     thread = threading.local()
 
 
-def after_commit(job_id: uuid.UUID, kind: str) -> None:
-    """Wake a worker for a job once the caller's transaction has committed."""
-    transaction.on_commit(partial(publish, [(job_id, kind)]), robust=True)
+def after_commit(wakes: Sequence[tuple[uuid.UUID, str]]) -> None:
+    """Wake workers for jobs, as ``(id, kind)``, once the caller's transaction has committed.
+
+    Jobs of a kind with a share per workspace are left to the upkeep pass, which counts.
+    """
+    if not settings.FIREDOOR_INLINE:
+        wakes = [(job_id, kind) for job_id, kind in wakes if not _is_shared(kind)]
+    if wakes:
+        transaction.on_commit(partial(publish, wakes), robust=True)
+
+
+def _is_shared(kind: str) -> bool:
+    spec = registry.find(kind)
+    return spec is not None and spec.per_workspace is not None
 
 
 def publish(wakes: Sequence[tuple[uuid.UUID, str]]) -> bool:

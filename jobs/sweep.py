@@ -228,7 +228,7 @@ def _publish_due() -> int:
     # In one transaction: a wake that could not be sent must not push the next one further away.
     moves.park_behind_gates(RELEASE_SPREAD)
     with transaction.atomic():
-        due = moves.take_due(BATCH)
+        due = _due()
         for job_id, kind in due:
             if registry.find(kind) is None:
                 moves.mark_unstartable(job_id)
@@ -236,6 +236,16 @@ def _publish_due() -> int:
             transaction.set_rollback(True)
             return 0
     return len(due)
+
+
+def _due() -> list[tuple[uuid.UUID, str]]:
+    shares = {
+        spec.name: spec.per_workspace for spec in registry.KINDS.values() if spec.per_workspace
+    }
+    due = moves.take_due(BATCH, list(shares))
+    for kind, share in shares.items():
+        due += moves.take_shares(kind, share, BATCH)
+    return due
 
 
 def _undelivered() -> list[int]:

@@ -12,8 +12,9 @@ import uuid
 from collections.abc import Iterable
 from typing import Any
 
-from celery import Celery, current_app, signals
+from celery import Celery, Task, current_app, signals
 from celery.exceptions import SoftTimeLimitExceeded
+from kombu.exceptions import BatchPublishError  # type: ignore[attr-defined]  # new in 5.7
 from kombu.exceptions import OperationalError as BrokerUnreachable
 
 from jobs import registry, runner, shutdown
@@ -39,7 +40,7 @@ def _watch_stops(**_: Any) -> None:
 
 
 # A healthy broker answers within milliseconds; a frozen one must not hang the caller.
-_PATIENCE = {"socket_timeout": 0.5, "socket_connect_timeout": 0.5}
+_PATIENCE = {"socket_timeout": 0.5, "socket_connect_timeout": 0.5, "max_retries": 0}
 _local = threading.local()
 
 # Two lines of Celery's for each message, also for one that claimed nothing. The runner's own line
@@ -77,15 +78,38 @@ def _add(app: Celery, spec: registry.KindSpec) -> None:
 
 
 def send(wakes: Iterable[tuple[uuid.UUID, str]]) -> None:
-    """Publish a message for each ``(job id, kind)``.
+    """Publish a message for each ``(job id, kind)``, many in one round trip.
 
-    Bounded to about a second each while the broker is refused or frozen. Raises
-    BrokerUnreachable at the first failure; the rest is then unsent.
+    Bounded to about a second while the broker is refused or frozen. Raises BrokerUnreachable;
+    some of the messages may have been sent then, which costs an empty claim each.
     """
     producer = _producer()
-    for job_id, kind in wakes:
-        task = current_app.tasks[kind]
-        task.apply_async(args=(str(job_id),), producer=producer, retry_policy={"max_retries": 0})
+    try:
+        with producer.batch():
+            for job_id, kind in wakes:
+                _publish(producer, current_app.tasks[kind], job_id)
+    except BatchPublishError as error:
+        raise BrokerUnreachable(str(error)) from error
+
+
+def _publish(producer: Any, task: Task[Any, Any], job_id: uuid.UUID) -> None:
+    """One message as Celery makes it. Its trace is in the job's row, so no signal is sent."""
+    message = current_app.amqp.as_task_v2(
+        uuid.uuid4().hex,
+        task.name,
+        (str(job_id),),
+        soft_time_limit=task.soft_time_limit,
+        time_limit=task.time_limit,
+        ignore_result=True,
+    )
+    producer.publish(
+        message.body,
+        exchange="",
+        routing_key=registry.named(task.name).queue,
+        serializer="json",
+        headers=message.headers,
+        **message.properties,
+    )
 
 
 def _producer() -> Any:

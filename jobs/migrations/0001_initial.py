@@ -389,10 +389,10 @@ class Migration(migrations.Migration):
                 condition=models.Q(
                     models.Q(
                         ("finished_at__isnull", False),
-                        ("state__in", ["succeeded", "cancelled", "dead"]),
+                        ("state__in", ["cancelled", "dead", "succeeded"]),
                     ),
                     models.Q(
-                        models.Q(("state__in", ["succeeded", "cancelled", "dead"]), _negated=True),
+                        models.Q(("state__in", ["cancelled", "dead", "succeeded"]), _negated=True),
                         ("finished_at__isnull", True),
                     ),
                     _connector="OR",

@@ -11,6 +11,14 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
+        migrations.AddIndex(
+            model_name="job",
+            index=models.Index(
+                condition=models.Q(("state", "queued")),
+                fields=["kind", "workspace", "wake_at"],
+                name="jobs_job_to_share",
+            ),
+        ),
         migrations.CreateModel(
             name="Gate",
             fields=[
@@ -39,27 +47,6 @@ class Migration(migrations.Migration):
                 ("keep", models.BooleanField(default=False)),
                 ("reason", models.CharField(blank=True, db_default="", max_length=300)),
             ],
-        ),
-        migrations.RemoveConstraint(
-            model_name="job",
-            name="jobs_job_final_is_finished",
-        ),
-        migrations.AddConstraint(
-            model_name="job",
-            constraint=models.CheckConstraint(
-                condition=models.Q(
-                    models.Q(
-                        ("finished_at__isnull", False),
-                        ("state__in", ["succeeded", "dead", "cancelled"]),
-                    ),
-                    models.Q(
-                        models.Q(("state__in", ["succeeded", "dead", "cancelled"]), _negated=True),
-                        ("finished_at__isnull", True),
-                    ),
-                    _connector="OR",
-                ),
-                name="jobs_job_final_is_finished",
-            ),
         ),
         migrations.AddField(
             model_name="gate",

@@ -15,6 +15,9 @@ def _words(values: type[State] | type[Cause] | type[WaitReason]) -> list[tuple[s
     return [(value.value, value.value.replace("_", " ")) for value in values]
 
 
+_FINAL = sorted(state.value for state in FINAL)  # a set's order would change the migrations
+
+
 class Job(models.Model):
     """One intent. ``(workspace, kind, key)`` is unique among jobs that are not retries.
 
@@ -90,8 +93,8 @@ class Job(models.Model):
                 name="jobs_job_running_has_lease",
             ),
             models.CheckConstraint(
-                condition=Q(state__in=[s.value for s in FINAL], finished_at__isnull=False)
-                | (~Q(state__in=[s.value for s in FINAL]) & Q(finished_at__isnull=True)),
+                condition=Q(state__in=_FINAL, finished_at__isnull=False)
+                | (~Q(state__in=_FINAL) & Q(finished_at__isnull=True)),
                 name="jobs_job_final_is_finished",
             ),
             models.CheckConstraint(
@@ -103,6 +106,12 @@ class Job(models.Model):
             models.Index(fields=["wake_at"], condition=Q(state="queued"), name="jobs_job_to_wake"),
             models.Index(
                 fields=["deadline_at"], condition=Q(state="queued"), name="jobs_job_to_bury"
+            ),
+            # For kinds with a share per workspace: what each workspace has waiting.
+            models.Index(
+                fields=["kind", "workspace", "wake_at"],
+                condition=Q(state="queued"),
+                name="jobs_job_to_share",
             ),
             # By id, so that lease renewals touch no indexed column and stay HOT updates.
             models.Index(fields=["id"], condition=Q(state="running"), name="jobs_job_to_reap"),

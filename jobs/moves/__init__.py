@@ -12,7 +12,7 @@ a job final asks ``OPEN`` in the same statement.
 from jobs.moves.claiming import claim
 from jobs.moves.ending import ask_cancel, bury, cancel_queued, defer, end, retry_later, succeed
 from jobs.moves.evidence import observe, resolve
-from jobs.moves.incoming import carry_step, insert, insert_successor
+from jobs.moves.incoming import carry_step, insert, insert_many, insert_successor
 from jobs.moves.running import (
     begin_step,
     deny_step,
@@ -21,7 +21,7 @@ from jobs.moves.running import (
     progress,
     renew,
 )
-from jobs.moves.waking import mark_unstartable, park_behind_gates, take_due
+from jobs.moves.waking import mark_unstartable, park_behind_gates, take_due, take_shares
 
 __all__ = [
     "ask_cancel",
@@ -35,6 +35,7 @@ __all__ = [
     "end",
     "finish_step",
     "insert",
+    "insert_many",
     "insert_successor",
     "keep_late_output",
     "mark_unstartable",
@@ -46,4 +47,5 @@ __all__ = [
     "retry_later",
     "succeed",
     "take_due",
+    "take_shares",
 ]

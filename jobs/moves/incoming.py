@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 from typing import Any
 
 from django.db import connection
 
 from jobs.moves.phrases import FIRST_WAKE
-from jobs.statements import send
+from jobs.statements import as_uuid, send
 
 _INSERT = """
 INSERT INTO jobs_job (id, workspace_id, kind, key, params, params_digest, version, queue, gate,
   state, run_at, wake_at, wait_reason, wait_since, deadline_at, root_id, actor, request_id,
   traceparent)
 SELECT @uuid(id), w.id, %(kind)s, %(key)s, @json(params), %(digest)s, %(version)s, %(queue)s,
-  %(gate)s, 'queued', m.run_at, CASE WHEN %(waits)s THEN m.run_at ELSE @after(first_wake) END,
+  %(gate)s, 'queued', m.run_at, CASE WHEN %(waits)s OR %(shared)s THEN m.run_at
+  ELSE @after(first_wake) END,
   CASE WHEN %(waits)s THEN 'scheduled' ELSE '' END, CASE WHEN %(waits)s THEN @now END,
   {deadline}, @uuid(id), %(actor)s, %(request_id)s, %(traceparent)s
 FROM workspaces_workspace w
@@ -49,12 +51,57 @@ def insert(params: dict[str, Any]) -> bool:
     return bool(send(sql, {**sent, "first_wake": FIRST_WAKE}))
 
 
+_INSERT_MANY = """
+INSERT INTO jobs_job (id, workspace_id, kind, key, params, params_digest, version, queue, gate,
+  state, run_at, wake_at, deadline_at, root_id, actor, request_id, traceparent)
+SELECT r.id, w.id, r.kind, r.key, r.params::jsonb, r.digest, r.version, r.queue, r.gate, 'queued',
+  @now, CASE WHEN r.shared THEN @now ELSE @after(first_wake) END,
+  @now + r.deadline * interval '1 second', r.id, %(actor)s,
+  %(request_id)s, %(traceparent)s
+FROM unnest(%(id)s::uuid[], %(kind)s::text[], %(key)s::text[], %(params)s::text[],
+  %(digest)s::text[], %(version)s::int[], %(queue)s::text[], %(gate)s::text[],
+  %(deadline)s::float8[], %(shared)s::bool[])
+  AS r(id, kind, key, params, digest, version, queue, gate, deadline, shared)
+CROSS JOIN (SELECT id FROM workspaces_workspace WHERE id = %(workspace)s AND closed_at IS NULL
+  FOR KEY SHARE) w
+ON CONFLICT (workspace_id, kind, key) WHERE retry_of_id IS NULL DO NOTHING
+RETURNING id
+"""
+_COLUMNS = (
+    "id",
+    "kind",
+    "key",
+    "params",
+    "digest",
+    "version",
+    "queue",
+    "gate",
+    "deadline",
+    "shared",
+)
+_SHARED = ("workspace", "actor", "request_id", "traceparent")
+
+
+def insert_many(rows: Sequence[dict[str, Any]]) -> set[uuid.UUID]:
+    """Insert jobs of one workspace that are due now; the ids of those whose key was free.
+
+    In the order given, which must be that of their keys: two calls that insert some of the same
+    keys in different orders would wait for each other.
+    """
+    if connection.vendor != "postgresql":
+        return {row["id"] for row in rows if insert(row)}
+    params: dict[str, Any] = {name: [row[name] for row in rows] for name in _COLUMNS}
+    params.update({name: rows[0][name] for name in _SHARED}, first_wake=FIRST_WAKE)
+    return {as_uuid(row[0]) for row in send(_INSERT_MANY, params)}
+
+
 _SUCCESSOR = """
 INSERT INTO jobs_job (id, workspace_id, kind, key, params, params_digest, version, queue, gate,
   state, run_at, wake_at, deadline_at, retry_of_id, root_id, epoch, mode, actor, request_id,
   traceparent)
 SELECT @uuid(new), workspace_id, kind, key, params, params_digest, %(version)s, queue, gate,
-  'queued', @now, @after(first_wake), {deadline}, id, root_id, epoch + %(epoch)s, %(mode)s,
+  'queued', @now, CASE WHEN %(shared)s THEN @now ELSE @after(first_wake) END, {deadline}, id,
+  root_id, epoch + %(epoch)s, %(mode)s,
   %(actor)s, %(request_id)s, %(traceparent)s
 FROM jobs_job WHERE id = @uuid(id) AND state IN ('dead', 'cancelled')
 RETURNING id

@@ -77,7 +77,7 @@ def _retried(deed: Deed) -> Job:
     after = {"successor": str(successor.pk), "mode": deed.verb.value, "kept": kept}
     deed.record(job, before={"state": job.state, "cause": job.cause}, after=after)
     emit("job.retried", job.workspace_id, job.pk, {**told_of(job), **after})
-    after_commit(successor.pk, successor.kind)
+    after_commit([(successor.pk, successor.kind)])
     successor.created = True
     return successor
 
@@ -100,6 +100,7 @@ def _inserted(job: Job, deed: Deed) -> Job:
         "version": spec.version,
         "epoch": 1 if deed.verb is Verb.RESTART else 0,
         "mode": deed.verb.value,
+        "shared": spec.per_workspace is not None,
         "actor": deed.actor.id,
         "request_id": deed.request_id[:128] or job.request_id,
         "traceparent": job.traceparent,

@@ -16,6 +16,7 @@ from jobs.kinds import (
     job_kind,
     step,
 )
+from tests.drills import held  # noqa: F401  its kinds are found through this module
 from tests.drills.faults import strike
 from tests.drills.ledger import effects, happened
 
@@ -38,7 +39,9 @@ def second(ledger: str) -> dict[str, Any]:
 
 
 @job_kind("drills.repeatable", steps=(first, second), retry_backoff=1, retry_jitter=False)
-def repeatable(run: Run, *, ledger: str, fault: str = "none", once_file: str = "") -> dict[str, Any]:
+def repeatable(
+    run: Run, *, ledger: str, fault: str = "none", once_file: str = ""
+) -> dict[str, Any]:
     run(first, ledger, fault, once_file)
     return run(second, ledger)
 
@@ -55,7 +58,9 @@ def once(run: Run, *, ledger: str, fault: str = "none", once_file: str = "") -> 
     return run(second, ledger)
 
 
-def look(intent: Intent, ledger: str, fault: str, once_file: str) -> Happened | DidNotHappen | CannotTell:
+def look(
+    intent: Intent, ledger: str, fault: str, once_file: str
+) -> Happened | DidNotHappen | CannotTell:
     """Ask the ledger what happened, or say what the file beside it says."""
     happened(ledger, "asked")
     script = Path(f"{ledger}.answer")
@@ -81,14 +86,18 @@ def charge_lost(ledger: str, fault: str, once_file: str) -> Any:
 
 
 @job_kind("drills.reconciled", steps=(charge_found, second), soft_time_limit=2, time_limit=8)
-def reconciled(run: Run, *, ledger: str, fault: str = "none", once_file: str = "") -> dict[str, Any]:
+def reconciled(
+    run: Run, *, ledger: str, fault: str = "none", once_file: str = ""
+) -> dict[str, Any]:
     found = run(charge_found, ledger, fault, once_file)
     run(second, ledger)
     return {"charge": found}
 
 
 @job_kind("drills.not_happened", steps=(charge_lost, second), soft_time_limit=2, time_limit=8)
-def not_happened(run: Run, *, ledger: str, fault: str = "none", once_file: str = "") -> dict[str, Any]:
+def not_happened(
+    run: Run, *, ledger: str, fault: str = "none", once_file: str = ""
+) -> dict[str, Any]:
     run(charge_lost, ledger, fault, once_file)
     return run(second, ledger)
 
@@ -133,10 +142,14 @@ def login(ledger: str) -> dict[str, Any]:
     max_retries=0,
     runbook="https://runbooks.example.com/secretive",
 )
-def secretive(run: Run, *, ledger: str, card: dict[str, Any], fault: str = "none") -> dict[str, Any]:
+def secretive(
+    run: Run, *, ledger: str, card: dict[str, Any], fault: str = "none"
+) -> dict[str, Any]:
     run(login, ledger)
     if fault == "leak":
-        raise RuntimeError(f"card {card['number']} refused: {json.dumps(card)} password=hunter2-canary")
+        raise RuntimeError(
+            f"card {card['number']} refused: {json.dumps(card)} password=hunter2-canary"
+        )
     run(first, ledger, fault, "")
     return {"ok": True}
 
@@ -145,3 +158,30 @@ def secretive(run: Run, *, ledger: str, card: dict[str, Any], fault: str = "none
 def kills_itself(run: Run, *, ledger: str) -> None:
     happened(ledger, "killed")
     strike("kill")
+
+
+@job_kind("drills.throttled", steps=(first,), throttle="bank", retry_backoff=1)
+def throttled(run: Run, *, ledger: str, fault: str = "none", once_file: str = "") -> None:
+    run(first, ledger, fault, once_file)
+
+
+def account(*, account: str, **_: Any) -> str:
+    return f"account:{account}"
+
+
+@job_kind("drills.account", steps=(first,), throttle=account)
+def by_account(
+    run: Run, *, ledger: str, account: str, fault: str = "none", once_file: str = ""
+) -> None:
+    run(first, ledger, fault, once_file)
+
+
+@job_kind("drills.shared", steps=(second,), per_workspace=2)
+def shared(run: Run, *, ledger: str) -> None:
+    run(second, ledger)
+
+
+@job_kind("drills.locking", steps=(first, charge_found), soft_time_limit=2, time_limit=8)
+def locking(run: Run, *, ledger: str, keep: bool = False, fault: str = "none") -> None:
+    run.lock("stack:prod", keep=keep)
+    run(charge_found, ledger, fault, "")
