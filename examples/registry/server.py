@@ -73,9 +73,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _serve(self, method: str) -> None:
         length = self.headers.get("Content-Length", "0")
-        if not length.isdecimal() or int(length) > BODY_LIMIT:
+        body = self.rfile.read(min(int(length), 2 * BODY_LIMIT) if length.isdecimal() else 0)
+        if len(body) > BODY_LIMIT:
             return self._send(refusal(413, "too_large", f"A body may have {BODY_LIMIT} bytes."))
-        body, route = self.rfile.read(int(length)), f"{method} {self.path}"
+        route = f"{method} {self.path}"
         if route == ROUTE:
             return self._register(body)
         if route == "POST /control":

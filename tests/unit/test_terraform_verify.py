@@ -42,3 +42,15 @@ def test_the_changes_and_checks_are_named() -> None:
 
     assert [(one.address, one.action) for one in seen.changes] == [("a", "delete, create")]
     assert seen.failed_checks == ("check.health",)
+
+
+def test_the_outputs_are_those_that_are_known_and_not_sensitive() -> None:
+    outputs = {
+        "plain": {"sensitive": False, "value": {"a": [1]}},
+        "hidden": {"sensitive": True, "value": "s3cret"},
+        "unknown": {"sensitive": False},
+    }
+
+    seen = judge({"planned_values": {"outputs": outputs}}, applyable=False)
+
+    assert seen.outputs == {"plain": {"a": [1]}}

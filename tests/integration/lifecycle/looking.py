@@ -7,7 +7,7 @@ from collections import Counter
 from django.db.models.functions import Now
 
 from jobs import runner
-from jobs.models import Job
+from jobs.models import Attempt, Job
 from jobs.recovery.preflight import preflight
 from jobs.recovery.retry import retry
 from jobs.states import State
@@ -56,15 +56,21 @@ def lifecycle_of(workspace: Workspace) -> Lifecycle:
 
 
 def job_of(lifecycle: Lifecycle) -> Job:
+    assert lifecycle.job_id is not None
     return Job.objects.get(pk=lifecycle.job_id)
 
 
 def effects(workspace: Workspace) -> Counter[str]:
-    """How often each resource was really created."""
+    """How often each resource of a workspace was really created."""
+    return created(workspace.slug)
+
+
+def created(slug: str) -> Counter[str]:
+    """The same, by the name that the stack was given."""
     ledger = effects_ledger()
     lines = ledger.read_text().splitlines() if ledger.exists() else []
-    words = [line.split() for line in lines]
-    return Counter(resource for slug, resource, _ in words if slug == workspace.slug)
+    found = [line.split() for line in lines]
+    return Counter(resource for name, resource, _ in found if name == slug)
 
 
 def steps(job: Job) -> dict[str, str]:
@@ -80,6 +86,14 @@ def words(job: Job, verb: str = "resume") -> dict[str, str]:
 
 def reasons(job: Job) -> list[str]:
     return list(job.attempts.order_by("number").values_list("reason", flat=True))
+
+
+def outcomes(job: Job) -> list[str]:
+    return list(job.attempts.order_by("number").values_list("outcome", flat=True))
+
+
+def last(job: Job) -> Attempt:
+    return job.attempts.order_by("number").reverse()[0]
 
 
 EACH_ONCE = {"network": 1, "database": 1, "app": 1}
