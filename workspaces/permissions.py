@@ -26,8 +26,14 @@ class Role(StrEnum):
 
 
 _VIEWER: Final = frozenset({"jobs.view", "alerts.view"})
-_OPERATOR: Final = _VIEWER | {"jobs.enqueue", "jobs.operate", "alerts.operate", "audit.view"}
-_LEAD: Final = _OPERATOR | {"jobs.operate_risky", "locks.force"}
+_OPERATOR: Final = _VIEWER | {
+    "jobs.enqueue",
+    "jobs.operate",
+    "alerts.operate",
+    "audit.view",
+    "operations.run",
+}
+_LEAD: Final = _OPERATOR | {"jobs.operate_risky", "locks.force", "operations.large"}
 _ADMIN: Final = _LEAD | {"members.manage", "workspaces.close"}
 
 TABLE: Final[dict[Role, frozenset[str]]] = {
@@ -39,6 +45,9 @@ TABLE: Final[dict[Role, frozenset[str]]] = {
 ACTIONS: Final = frozenset[str]().union(*TABLE.values())
 VERBS: Final = frozenset({"resume", "restart", "cancel", "resolve", "reconcile"})
 """Deeds on a job; which right they need is said by the job's kind."""
+
+SMALL_OPERATION: Final = 50
+"""Items that a bulk deed may have with `operations.run`; a larger one needs `operations.large`."""
 
 RISKY: Final = 3
 """From this risk on (destroys or replaces) a verb also needs `jobs.operate_risky`."""

@@ -8,7 +8,7 @@ import pytest
 from django.contrib.auth.models import AnonymousUser, User
 from django.db import IntegrityError, transaction
 
-from workspaces.actors import SYSTEM, Actor, Grant, as_actor
+from workspaces.actors import SYSTEM, Actor, Grant, actor_named, as_actor
 from workspaces.errors import NoSuchWorkspace
 from workspaces.models import Membership, Workspace
 from workspaces.permissions import ACTIONS, Role, allowed
@@ -68,6 +68,28 @@ def test_somebody_who_is_not_signed_in_has_no_grants() -> None:
     actor = as_actor(AnonymousUser())
     assert (actor.id, actor.roles) == ("anonymous", ())
     assert not list(visible_workspaces(actor))
+
+
+def test_an_actor_is_rebuilt_from_their_id_with_the_grants_they_hold_now(
+    ana: User, acme: Workspace, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    membership = Membership.objects.create(user=ana, workspace=acme, role=Role.LEAD)
+    expected = as_actor(ana)
+    with django_assert_num_queries(2):
+        assert actor_named(expected.id) == expected
+    membership.delete()
+    assert actor_named(f"user:{ana.pk}").roles == ()
+    assert actor_named("system") is SYSTEM
+
+
+def test_an_actor_who_is_gone_or_unknown_keeps_their_id_and_has_no_grants(
+    ana: User, acme: Workspace
+) -> None:
+    Membership.objects.create(user=ana, workspace=acme, role=Role.ADMIN)
+    User.objects.filter(pk=ana.pk).update(is_active=False)
+    unknown = (f"user:{ana.pk}", "user:987654", "user:x", "robot:1", "")
+    assert [actor_named(each).id for each in unknown] == list(unknown)
+    assert [actor_named(each).roles for each in unknown] == [()] * len(unknown)
 
 
 def test_a_superuser_has_no_rights_without_a_membership(acme: Workspace) -> None:

@@ -20,8 +20,10 @@ LOWEST_ROLE = {
     "jobs.operate": Role.OPERATOR,
     "alerts.operate": Role.OPERATOR,
     "audit.view": Role.OPERATOR,
+    "operations.run": Role.OPERATOR,
     "jobs.operate_risky": Role.LEAD,
     "locks.force": Role.LEAD,
+    "operations.large": Role.LEAD,
     "members.manage": Role.ADMIN,
     "workspaces.close": Role.ADMIN,
 }
