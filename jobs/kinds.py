@@ -117,6 +117,8 @@ def job_kind(
     throttle: str | Callable[..., str] | None = None,
     per_workspace: int | None = None,
     alert: str | None = "dead_letter",
+    retention: timedelta = timedelta(days=30),
+    retention_dead: timedelta = timedelta(days=180),
 ) -> Callable[[Callable[Concatenate[Run, P], R]], Kind[P, R]]:
     """Register a handler as a kind of job. Limits and backoffs are in seconds.
 

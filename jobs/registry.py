@@ -54,6 +54,8 @@ class KindSpec:
     throttle: str | Callable[..., str] | None = None
     per_workspace: int | None = None
     alert: str | None = "dead_letter"
+    retention: timedelta = timedelta(days=30)
+    retention_dead: timedelta = timedelta(days=180)
     before_hooks: list[Before] = field(default_factory=list)
     after_hooks: list[After] = field(default_factory=list)
 

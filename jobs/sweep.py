@@ -18,13 +18,15 @@ from django.conf import settings
 from django.db import connection, transaction
 from django.db.models import F, Q
 from django.db.models.functions import Now
+from django.dispatch import Signal
 
 from jobs import ending, events, moves, registry
-from jobs.fence import AttemptRecord, Ended, Fence
+from jobs.fence import AttemptRecord, Ended, Fence, words_of
 from jobs.models import Event, Job, Upkeep
 from jobs.outcomes import Budget, Decision, after_loss
 from jobs.publish import publish
 from jobs.registry import KindSpec
+from jobs.retention import prune
 from jobs.states import AttemptOutcome, Cause, State, WaitReason
 from jobs.worker import identity, is_gone
 
@@ -34,6 +36,8 @@ BATCH = 500
 GRACE_AFTER = timedelta(seconds=30)
 UNSTARTABLE_AFTER = timedelta(hours=1)
 UPKEEP = "sweep"
+PRUNE_EVERY = timedelta(hours=1)
+fault = Signal()  # work, error: what went wrong in upkeep, for whoever keeps a list
 RELEASE_SPREAD = 5.0  # seconds over which the jobs behind an opening gate are released
 
 # Where a job's kind is unknown here, its losses are bounded by the defaults of a kind.
@@ -48,6 +52,7 @@ class Pass:
     buried: int = 0
     published: int = 0
     delivered: int = 0
+    pruned: int = 0
     faults: int = 0
     graced: bool = False
 
@@ -70,6 +75,8 @@ def sweep(*, reap_now: bool = False) -> Pass:
     done.buried += _each(_unstartable(), _bury_unstartable, done)
     done.delivered = _each(_undelivered(), _deliver, done)
     done.published = _publish_due()
+    if _due_every(PRUNE_EVERY, "prune"):
+        done.pruned = prune()
     return done
 
 
@@ -84,6 +91,14 @@ def _first_in_a_while() -> bool:
     return not fresh
 
 
+def _due_every(interval: timedelta, name: str) -> bool:
+    """Whether it is this pass's turn to do what is done once an interval by all beats together."""
+    mine = {"passed_at": Now(), "by": identity()}
+    if Upkeep.objects.filter(name=name, passed_at__lt=Now() - interval).update(**mine):
+        return True
+    return Upkeep.objects.get_or_create(name=name, defaults=mine)[1]
+
+
 def _each(ids: list[uuid.UUID] | list[int], work: Callable[..., bool], done: Pass) -> int:
     """Do ``work`` for each id in a transaction of its own; a bad one is logged and passed over."""
     count = 0
@@ -91,11 +106,12 @@ def _each(ids: list[uuid.UUID] | list[int], work: Callable[..., bool], done: Pas
         try:
             with transaction.atomic():
                 count += work(each)
-        except Exception:
+        except Exception as error:
             if not connection.is_usable():
                 raise
             done.faults += 1
             logger.exception("sweep.row_failed", extra={"row": str(each), "work": work.__name__})
+            fault.send_robust(sender=None, work=work.__name__.strip("_"), error=error)
     return count
 
 
@@ -145,7 +161,10 @@ def _reap(job_id: uuid.UUID) -> bool:
     ended = _close(job, record, decision)
     if ended is not None:
         ending.follow(job.pk, ended)
-    logger.warning("sweep.reaped", extra={"job_id": str(job.pk), "reason": decision.reason})
+    words = words_of(
+        job.pk, job.kind, job.attempt, job.workspace_id, job.request_id, job.traceparent
+    )
+    logger.warning("sweep.reaped", extra={**words, "reason": decision.reason})
     return ended is not None
 
 
