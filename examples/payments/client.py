@@ -15,6 +15,7 @@ import uuid
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -64,8 +65,14 @@ def refund(payment: str) -> dict[str, Any]:
 
 
 def provider_url() -> str:
-    """Where the provider listens: the setting ``PAYMENTS_URL``, else the environment's."""
+    """Where the provider listens: the setting ``PAYMENTS_URL``, else the environment's.
+
+    Else the one that ``manage.py serve`` or ``demo`` has started on this machine.
+    """
     url = getattr(settings, "PAYMENTS_URL", None) or os.environ.get("PAYMENTS_URL")
+    announced = Path(settings.FIREDOOR_VAR) / "payments.url"
+    if not url and announced.exists():
+        url = announced.read_text().strip()
     if not url:
         raise ImproperlyConfigured(
             "No payment was tried: PAYMENTS_URL is not set. Start one with"

@@ -29,14 +29,6 @@ class RegistryControl:
         """Register again."""
         self.script()
 
-    def answers(self) -> bool:
-        """Whether a registry is there at all."""
-        try:
-            self.requests()
-        except (httpx2.HTTPError, ValueError):
-            return False
-        return True
-
     def registrations(self, workspace: str) -> list[dict[str, Any]]:
         """Every registration of a workspace, oldest first."""
         every = self._get("/registrations")

@@ -135,14 +135,6 @@ def test_bad_input_is_refused_and_registers_nothing(
     assert not path.exists()
 
 
-def test_nobody_answers_where_no_registry_is(path: Path) -> None:
-    with running(path) as registry:
-        control = RegistryControl(registry.url)
-        answered = control.answers()
-
-    assert (answered, control.answers()) == (True, False)
-
-
 def test_it_runs_as_a_process_of_its_own(path: Path) -> None:
     command = [sys.executable, "-m", "examples.registry.server", "--ledger", str(path)]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
