@@ -9,6 +9,7 @@ from django.db.models.functions import Now
 
 from jobs import ending
 from jobs.failure import fingerprint
+from jobs.fence import Ended
 from jobs.models import Attempt, Job
 from jobs.models.ids import uuid7
 from jobs.states import AttemptOutcome, Cause, State
@@ -62,7 +63,7 @@ def dies(
             kill_at=Now(),
             ended_at=Now(),
         )
-        ending.follow(job.pk)
+        ending.follow(job.pk, Ended(State.DEAD, cause))
     job.refresh_from_db()
     return job
 
@@ -71,7 +72,7 @@ def ends(job: Job, state: State) -> Job:
     """Let a job succeed or be cancelled, and say so as the kernel does."""
     with transaction.atomic():
         _end(job, state=state, cause="")
-        ending.follow(job.pk)
+        ending.follow(job.pk, Ended(state, ""))
     job.refresh_from_db()
     return job
 
