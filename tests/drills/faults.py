@@ -39,7 +39,7 @@ def _stall() -> Any:
 
 FAULTS: dict[str, Callable[[], Any]] = {
     "none": lambda: {"ok": True},
-    "key_error": lambda: {}["missing"],
+    "key_error": lambda: dict[str, Any]()["missing"],
     "not_json": lambda: {"when": object()},
     "too_large": lambda: "x" * (OUTPUT_LIMIT - 1),
     "nul": lambda: {"text": "a\x00b"},
