@@ -1,0 +1,104 @@
+"""What a worker makes of bad messages, and what it says in its log."""
+
+from __future__ import annotations
+
+import base64
+import json
+import uuid
+
+import pytest
+from django_celery_results.models import TaskResult
+
+from jobs import registry
+from jobs.enqueue import enqueue
+from jobs.models import Attempt
+from tests.acceptance.stack import Stack, is_alive
+from tests.acceptance.watching import ended, holding, kill, outcomes, process_in
+from tests.drills.held import held
+from tests.drills.kinds import noop
+from tests.waiting import wait_until
+from workspaces.models import Workspace
+
+CANARIES = ("4111-canary-1111", "hunter2-canary", "canary-token-from-login")
+
+
+@pytest.mark.parametrize(
+    ("task", "body"),
+    [
+        pytest.param("drills.unheard_of", [[str(uuid.uuid4())], {}, {}], id="unknown task"),
+        pytest.param("drills.noop", "not JSON {", id="not JSON"),
+        pytest.param("drills.noop", [[], {}, {}], id="no arguments"),
+        pytest.param("drills.noop", [["a", "b"], {"c": 1}, {}], id="other arguments"),
+        pytest.param("drills.noop", [["no id"], {}, {}], id="no id"),
+        pytest.param("drills.noop", [[str(uuid.uuid4())], {}, {}], id="id of no job"),
+    ],
+)
+def test_a_bad_message_leaves_the_worker_alive(
+    stack: Stack, workspace: Workspace, task: str, body: object
+) -> None:
+    worker = stack.worker.pid
+    with stack.wire() as wire:
+        for _ in range(4):
+            wire.lpush("default", _message(task, body))
+        wait_until(lambda: not wire.llen("default"))
+    jobs = [noop.s().enqueue(workspace=workspace, key=str(number)) for number in range(8)]
+    assert {ended(job).state for job in jobs} == {"succeeded"}
+    assert (stack.worker.pid, is_alive(stack.worker)) == (worker, True)
+
+
+def test_no_param_and_no_secret_reaches_a_log_or_a_result(
+    stack: Stack, workspace: Workspace, ledger: str
+) -> None:
+    params = {"ledger": ledger, "card": {"number": CANARIES[0]}, "fault": "leak"}
+    job = ended(enqueue("drills.secretive", workspace=workspace, key="k", params=params))
+    assert (job.state, job.cause) == ("dead", "terminal")
+    with holding(ledger):
+        lost = held.s(ledger=ledger).enqueue(workspace=workspace, key="lost")
+        kill(process_in(ledger, "work"))
+        wait_until(lambda: outcomes(lost) == ["lost"])
+    ended(lost)
+    attempt = Attempt.objects.get(job=job)
+    results = json.dumps(list(TaskResult.objects.values()), default=str)
+    shown = stack.log() + attempt.message + attempt.traceback + results
+    assert str(job.pk) in shown
+    assert str(lost.pk) in shown
+    for canary in (*CANARIES, ledger):
+        assert canary not in shown
+
+
+def test_a_worker_and_a_beat_start_without_an_error(stack: Stack) -> None:
+    for process, ready in ((stack.worker, " ready."), (stack.beat, "beat: Starting")):
+        start, found, _ = process.log().partition(ready)
+        assert found
+        assert "Traceback" not in start
+        lines = [json.loads(line) for line in start.splitlines() if line.endswith("}")]
+        assert {line["level"] for line in lines} <= {"info"}
+
+
+def test_celery_speaks_of_kinds_by_their_names(stack: Stack) -> None:
+    listed = stack.celery("inspect", "registered")
+    assert registry.KINDS.keys() == {
+        line.strip("* ") for line in listed.splitlines() if "* " in line
+    }
+
+
+def _message(task: str, body: object) -> str:
+    """A message as it lies in the broker's list."""
+    text = body if isinstance(body, str) else json.dumps(body)
+    name = str(uuid.uuid4())
+    return json.dumps(
+        {
+            "body": base64.b64encode(text.encode()).decode(),
+            "content-encoding": "utf-8",
+            "content-type": "application/json",
+            "headers": {"lang": "py", "task": task, "id": name, "root_id": name},
+            "properties": {
+                "correlation_id": name,
+                "delivery_mode": 2,
+                "delivery_info": {"exchange": "", "routing_key": "default"},
+                "priority": 0,
+                "body_encoding": "base64",
+                "delivery_tag": str(uuid.uuid4()),
+            },
+        }
+    )

@@ -1,0 +1,133 @@
+"""The broker or the database is away for a while; nothing is lost and nobody hangs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+import pytest
+from django.db import connection
+from django.db.models.functions import Now
+
+from jobs.models import Job
+from tests.acceptance.stack import Stack, is_alive
+from tests.acceptance.watching import all_ended, ended, holding, outcomes, process_in
+from tests.drills.held import held, patient
+from tests.drills.kinds import noop, repeatable
+from tests.drills.ledger import effects
+from tests.waiting import wait_until
+from workspaces.models import Workspace
+
+PATIENCE = 5.0  # seconds a caller may wait; the design says about one, machines are busy
+
+
+@contextmanager
+def down(stack: Stack) -> Iterator[None]:
+    stack.broker.kill()
+    yield
+    stack.broker.start()
+
+
+@contextmanager
+def frozen(stack: Stack) -> Iterator[None]:
+    stack.broker.freeze()
+    yield
+    stack.broker.thaw()
+
+
+@pytest.mark.parametrize("outage", [down, frozen])
+def test_enqueueing_without_a_broker_neither_hangs_nor_fails_and_the_job_runs_later(
+    stack: Stack,
+    workspace: Workspace,
+    ledger: str,
+    outage: Callable[[Stack], AbstractContextManager[None]],
+) -> None:
+    with outage(stack):
+        begun = time.monotonic()
+        job = repeatable.s(ledger=ledger).enqueue(workspace=workspace, key="k")
+        assert time.monotonic() - begun < PATIENCE
+        _wake_now(job)
+        wait_until(lambda: "broker.unreachable" in stack.beat.log(), what="beat noticed")
+    job = ended(job)
+    assert (job.state, job.attempt) == ("succeeded", 1)
+    assert effects(ledger) == {"first": 1, "second": 1}
+
+
+def test_a_worker_outlives_its_broker_and_so_do_its_jobs(
+    stack: Stack, workspace: Workspace, ledger: str
+) -> None:
+    worker = stack.worker.pid
+    with holding(ledger):
+        job = held.s(ledger=ledger).enqueue(workspace=workspace, key="running")
+        process_in(ledger, "work")
+        with down(stack):
+            pass
+        # After a lost broker Celery hands one message to a child that is busy, where it waits for
+        # the running job; the next wake passes it by.
+        following = noop.s().enqueue(workspace=workspace, key="following")
+        _wake_now(following)
+        assert ended(following).state == "succeeded"
+    assert ended(job).state == "succeeded"
+    assert outcomes(job) == ["succeeded"]
+    assert (stack.worker.pid, is_alive(stack.worker)) == (worker, True)
+
+
+def test_connections_cut_while_idle_cost_no_job_an_attempt(
+    stack: Stack, workspace: Workspace
+) -> None:
+    _run_some(workspace, "before")
+    assert _cut() > 0
+    for job in _run_some(workspace, "after"):
+        assert (job.state, job.attempt) == ("succeeded", 1)
+
+
+def test_connections_cut_under_running_jobs_cost_them_no_attempt(
+    stack: Stack, workspace: Workspace, tmp_path: Path
+) -> None:
+    ledgers = [str(tmp_path / name) for name in "abc"]
+    with holding(*ledgers):
+        jobs = [held.s(ledger=path).enqueue(workspace=workspace, key=path) for path in ledgers]
+        for path in ledgers:
+            process_in(path, "work")
+        assert _cut() > 0
+    for job in all_ended(jobs):
+        assert (job.state, outcomes(job)) == ("succeeded", ["succeeded"])
+    for path in ledgers:
+        assert effects(path) == {"before": 1, "work": 1, "after": 1}
+
+
+def test_a_database_that_restarts_under_a_job_costs_it_no_attempt(
+    stack: Stack, workspace: Workspace, ledger: str
+) -> None:
+    with holding(ledger):
+        job = patient.s(ledger=ledger).enqueue(workspace=workspace, key="k")
+        process_in(ledger, "work")
+        stack.database.kill()
+    stack.database.start()
+    connection.close()
+    job = ended(job)
+    assert (job.state, outcomes(job)) == ("succeeded", ["succeeded"])
+    assert effects(ledger) == {"before": 1, "work": 1}
+    assert ended(noop.s().enqueue(workspace=workspace, key="next")).state == "succeeded"
+
+
+def _run_some(workspace: Workspace, word: str) -> list[Job]:
+    jobs = [noop.s().enqueue(workspace=workspace, key=f"{word}-{n}") for n in range(12)]
+    return all_ended(jobs)
+
+
+def _wake_now(job: Job) -> None:
+    """Make the next wake due, which is 30 s after the first one."""
+    Job.objects.filter(pk=job.pk).update(wake_at=Now())
+
+
+def _cut() -> int:
+    """Terminate every other connection, as a failover does; how many there were."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+        return int(cursor.fetchone()[0])

@@ -1,0 +1,29 @@
+"""A worker is told to stop, as every deployment does."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+from tests.acceptance.stack import Stack
+from tests.acceptance.watching import ended, holding, outcomes, process_in
+from tests.drills.held import held
+from tests.drills.ledger import effects
+from tests.waiting import wait_until
+from workspaces.models import Workspace
+
+
+def test_a_worker_that_is_told_to_stop_gives_its_job_back_at_the_next_step(
+    stack: Stack, workspace: Workspace, ledger: str
+) -> None:
+    with holding(ledger):
+        job = held.s(ledger=ledger).enqueue(workspace=workspace, key="k")
+        process_in(ledger, "work")
+        os.kill(stack.worker.pid, signal.SIGTERM)
+        wait_until(lambda: "shutdown" in stack.worker.log())
+    stack.worker.stop()
+    stack.worker = stack.start_worker()
+    job = ended(job)
+    assert (job.state, job.failures, job.losses, job.deferrals) == ("succeeded", 0, 0, 1)
+    assert outcomes(job) == ["succeeded"]
+    assert effects(ledger) == {"before": 1, "work": 1, "after": 1}

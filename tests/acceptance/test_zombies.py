@@ -1,0 +1,69 @@
+"""A process is paused for longer than its lease, and wakes up when its job is another's."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+from jobs.models import Event, Job
+from jobs.recovery.retry import retry
+from tests.acceptance.stack import Stack
+from tests.acceptance.watching import ended, holding, outcomes, process_in, step_of
+from tests.drills.held import held, held_once
+from tests.drills.ledger import effects, pids
+from tests.waiting import wait_until
+from workspaces.actors import SYSTEM
+from workspaces.models import Workspace
+
+
+@contextmanager
+def paused(pid: int) -> Iterator[None]:
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def test_what_a_zombie_writes_is_void(stack: Stack, workspace: Workspace, ledger: str) -> None:
+    with ExitStack() as until_the_end:
+        with holding(ledger):
+            job = held.s(ledger=ledger).enqueue(workspace=workspace, key="k")
+            until_the_end.enter_context(paused(process_in(ledger, "work")))
+            wait_until(lambda: outcomes(job) == ["lost"])
+            successor = process_in(ledger, "work", count=2)
+        final = ended(job)
+        assert (final.state, final.result) == ("succeeded", {"pid": successor})
+        row = Job.objects.filter(pk=job.pk).values().get()
+    wait_until(lambda: _said(stack, job, "job.lease_lost"), what="the zombie found out")
+    assert Job.objects.filter(pk=job.pk).values().get() == row
+    assert outcomes(job) == ["lost", "succeeded"]
+    assert effects(ledger) == {"before": 1, "work": 2, "after": 1}
+
+
+def test_the_late_output_of_a_once_step_is_kept_and_saves_the_retry(
+    stack: Stack, workspace: Workspace, ledger: str
+) -> None:
+    with holding(ledger):
+        job = held_once.s(ledger=ledger).enqueue(workspace=workspace, key="k")
+        zombie = process_in(ledger, "pay")
+        with paused(zombie):
+            final = ended(job)
+            assert (final.state, final.cause) == ("dead", "uncertain")
+    wait_until(lambda: step_of(job, "pay").late_at is not None, what="late output is kept")
+    assert step_of(job, "pay").late_output == {"pid": zombie}
+    assert Job.objects.get(pk=job.pk).finished_at == final.finished_at
+    assert Event.objects.filter(type="job.late_write", subject=str(job.pk)).count() == 1
+
+    successor = ended(retry(job.pk, mode="resume", actor=SYSTEM, reason="its worker was late"))
+    assert (successor.state, successor.result) == ("succeeded", {"pid": zombie})
+    assert effects(ledger) == {"before": 1, "pay": 1, "after": 1}
+    assert pids(ledger, "pay") == [zombie]
+
+
+def _said(stack: Stack, job: Job, event: str) -> bool:
+    return any(
+        line["event"] == event and line.get("job_id") == str(job.pk) for line in stack.lines()
+    )

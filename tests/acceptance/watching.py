@@ -1,0 +1,62 @@
+"""What the tests wait for, and what they read of a job."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from jobs.models import Attempt, Job, Step
+from jobs.states import FINAL
+from tests.drills.ledger import pids
+from tests.waiting import wait_until
+
+
+def ended(job: Job, seconds: float = 30) -> Job:
+    """The job once it is final."""
+    wait_until(lambda: Job.objects.get(pk=job.pk).final, seconds, f"{job} is final")
+    return Job.objects.get(pk=job.pk)
+
+
+def all_ended(jobs: list[Job], seconds: float = 60) -> list[Job]:
+    """The jobs once all are final."""
+    rows = Job.objects.filter(pk__in=[job.pk for job in jobs])
+    final = rows.filter(state__in=FINAL)
+    wait_until(lambda: final.count() == len(jobs), seconds, f"{len(jobs)} jobs are final")
+    return list(rows)
+
+
+def outcomes(job: Job) -> list[str]:
+    """How each attempt ended, in order."""
+    rows = Attempt.objects.filter(job_id=job.pk).order_by("number")
+    return list(rows.values_list("outcome", flat=True))
+
+
+def step_of(job: Job, name: str) -> Step:
+    return Step.objects.get(job_id=job.pk, name=name)
+
+
+@contextmanager
+def holding(*ledgers: str) -> Iterator[None]:
+    """Let the drills' steps hold while the block lasts, and no longer."""
+    markers = [Path(f"{ledger}.hold") for ledger in ledgers]
+    try:
+        for marker in markers:
+            marker.touch()
+        yield
+    finally:
+        for marker in markers:
+            marker.unlink()
+
+
+def process_in(ledger: str, what: str, count: int = 1) -> int:
+    """The process that did an effect for the ``count``-th time, once it has."""
+    wait_until(lambda: len(pids(ledger, what)) >= count, what=f"{what} happened {count} times")
+    return pids(ledger, what)[count - 1]
+
+
+def kill(pid: int) -> None:
+    """SIGKILL, as the kernel does when memory runs out."""
+    os.kill(pid, signal.SIGKILL)
