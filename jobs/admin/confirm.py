@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from django.contrib.admin import ModelAdmin
 
 STEPS_SHOWN = 200
+_TONES = {"pass": "good", "warn": "doubt", "block": "bad"}
 
 
 class FormIncomplete(FiredoorError):
@@ -56,7 +57,7 @@ class ConfirmForm(forms.Form):
     """What a person types. Whether the reason is good enough is the service's to say."""
 
     reason = forms.CharField(
-        label="Reason",
+        label="Reason (required)",
         required=False,
         help_text="Kept in the audit trail: why now, what was mended, which ticket.",
         widget=forms.Textarea(attrs={"rows": 3, "maxlength": audit.REASON_MAX}),
@@ -113,6 +114,8 @@ class Confirm(View):
         except JobNotFound as gone:
             raise Http404 from gone
         except FiredoorError as error:
+            if error.code == audit.ReasonRequired.code:
+                form.add_error("reason", "Say why.")
             return self.page(request, job, form, operation_id or uuid.uuid4(), error)
         return SeeOther(receipt_url(event))
 
@@ -163,6 +166,7 @@ class Confirm(View):
             "error": error,
             "changed": read_digest != plan.digest,
             "plan": plan,
+            "checks": [(check, badge(check.level, _TONES[check.level])) for check in plan.checks],
             "steps": [(step, badge(step.word)) for step in plan.steps[:STEPS_SHOWN]],
             "steps_left": len(plan.steps) - STEPS_SHOWN,
             "successor": Job.objects.filter(retry_of_id=job.pk).only("pk").first(),

@@ -14,6 +14,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.text import capfirst
 
 from jobs import registry
 from jobs.admin.marks import ago, length, state_badge
@@ -47,11 +48,7 @@ class _Equals(admin.SimpleListFilter):
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         value = self.value()
-        return queryset.filter(**{self.field: value}) if value else queryset
-
-    @property
-    def field(self) -> str:
-        return str(self.parameter_name)
+        return queryset.filter(**{str(self.parameter_name): value}) if value else queryset
 
 
 class StateFilter(_Equals):
@@ -65,13 +62,15 @@ class CauseFilter(_Equals):
 
 
 class WaitFilter(_Equals):
+    """Queued jobs by why they wait; the reason of an ended job's last wait is history."""
+
     title = "waits for"
     parameter_name = "wait"
     values = tuple(reason.value for reason in WaitReason)
 
-    @property
-    def field(self) -> str:
-        return "wait_reason"
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        value = self.value()
+        return queryset.filter(state=State.QUEUED, wait_reason=value) if value else queryset
 
 
 class KindFilter(_Equals):
@@ -111,7 +110,10 @@ class JobList(ReadOnlyAdmin):
         return queryset.filter(wanted), False
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> Any:
-        context = {"saved_views": saved_views(request), "title": self.opts.verbose_name_plural}
+        context = {
+            "saved_views": saved_views(request),
+            "title": capfirst(self.opts.verbose_name_plural),
+        }
         return super().changelist_view(request, {**context, **(extra_context or {})})
 
     @admin.display(description="state")
@@ -120,15 +122,16 @@ class JobList(ReadOnlyAdmin):
 
     @admin.display(description="job")
     def job(self, job: Job) -> SafeString:
-        """The kind and the key; on a phone also the workspace, whose own column is gone there."""
+        """The kind and the key; on a phone also what stands in columns that are gone there."""
         return format_html(
             '<a href="{}">{} <span class="key">{}</span></a>'
-            '<span class="second narrow">{} · {}</span>',
+            '<span class="second narrow">{} · {}</span><span class="second narrow">{}</span>',
             reverse("admin:jobs_job_change", args=[job.pk]),
             job.kind,
             job.key,
             job.workspace.slug,
-            ago(job.finished_at or job.created_at, timezone.now()),
+            when(job, timezone.now()),
+            self.error(job),
         )
 
     @admin.display(description="last error")

@@ -18,7 +18,7 @@ from jobs.admin.story import what_happened
 from jobs.models import Attempt, Job
 from jobs.models import Step as StepRow
 from jobs.models.step import OPEN
-from jobs.states import Effect, Observation, StepState
+from jobs.states import AttemptOutcome, Effect, Observation, StepState
 from workspaces.actors import Actor
 
 STEPS_SHOWN = 200
@@ -102,7 +102,9 @@ def job_page(job: Job, actor: Actor, now: datetime) -> JobPage:
         offers=offers(job, actor),
         open_steps=open_steps,
         runbook=spec.runbook if spec else "",
-        steps=_step_lines(rows[:STEPS_SHOWN], spec, {row.pk for row in open_steps}, curtain),
+        steps=_step_lines(
+            rows[:STEPS_SHOWN], spec, {row.pk for row in open_steps}, attempts[:1], curtain
+        ),
         steps_left=len(rows) > STEPS_SHOWN,
         attempts=tuple(_attempt_line(row, curtain) for row in attempts[:ATTEMPTS_SHOWN]),
         attempts_left=len(attempts) > ATTEMPTS_SHOWN,
@@ -124,13 +126,15 @@ def _step_lines(
     rows: Sequence[StepRow],
     spec: registry.KindSpec | None,
     open_ids: set[int],
+    last: Sequence[Attempt],
     curtain: Curtain,
 ) -> tuple[StepLine, ...]:
+    """Recorded and declared steps, in the declared order."""
     declared = spec.steps if spec else ()
     order = {step.name: index for index, step in enumerate(declared)}
     met = {row.name.split(":", 1)[0] for row in rows}
     lines = [(row.name, _recorded(row, open_ids, curtain)) for row in rows]
-    lines += [(s.name, _unmet(s.name, s.effect)) for s in declared if s.name not in met]
+    lines += [(s.name, _unmet(s.name, s.effect, last)) for s in declared if s.name not in met]
     lines.sort(key=lambda line: order.get(line[0].split(":", 1)[0], len(order)))
     return tuple(line for _name, line in lines)
 
@@ -160,7 +164,12 @@ def _notes(row: StepRow, curtain: Curtain) -> list[str]:
     return notes
 
 
-def _unmet(name: str, effect: Effect) -> StepLine:
+def _unmet(name: str, effect: Effect, last: Sequence[Attempt]) -> StepLine:
+    """A step that left no record: it was not reached, or it failed and may simply run again."""
+    for attempt in last:
+        if attempt.step == name and attempt.outcome != AttemptOutcome.SUCCEEDED:
+            note = f"in attempt {attempt.number}"
+            return StepLine(name, effect.value, badge(attempt.outcome), (note,), None, "")
     return StepLine(name, effect.value, badge("not reached"), (), None, "")
 
 

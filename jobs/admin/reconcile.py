@@ -22,13 +22,20 @@ _SAID = (
 )
 
 
+class Output(forms.JSONField):
+    """JSON, where nothing typed is shown as nothing and means null."""
+
+    def prepare_value(self, value: Any) -> Any:
+        return "" if value is None else super().prepare_value(value)
+
+
 class ReconcileForm(ConfirmForm):
     """Which step, what was seen, and what the step would have returned."""
 
     field_order = ("step", "outcome", "output", "reason", "read")
 
     outcome = forms.ChoiceField(label="What was seen", choices=_SAID, widget=forms.RadioSelect)
-    output = forms.JSONField(
+    output = Output(
         label="Output",
         required=False,
         help_text="JSON, if it happened: what the step would have returned. Later steps read it.",

@@ -37,8 +37,8 @@ class _Retry(Confirm):
             raise audit.OperationRepeated(operation_id)
         messages.warning(
             request,
-            f"{first.actor_label} was first. Nothing more was done, and your reason was not "
-            "recorded.",
+            f"You were not first: {first.actor_label} has retried it already. Nothing more was "
+            "done, and your reason was not recorded.",
         )
         return first
 

@@ -39,11 +39,11 @@ def what_happened(
 
 
 def place(step: str, declared: Sequence[str]) -> str:
-    """``step 3 of 4 ('register')``."""
+    """``at step 3 of 4 ('register')``."""
     base = step.split(":", 1)[0]
     if base in declared:
-        return f"step {declared.index(base) + 1} of {len(declared)} ({step!r})"
-    return f"step {step!r}" if step else "code between its steps"
+        return f"at step {declared.index(base) + 1} of {len(declared)} ({step!r})"
+    return f"at step {step!r}" if step else "in code between its steps"
 
 
 def _queued(job: Job, last: Attempt | None, now: datetime) -> str:
@@ -77,11 +77,11 @@ def _dead(
         return _uncertain(open_steps, last)
     if job.cause == Cause.UNSTARTABLE:
         return "It never started: no worker knew its kind, or the code refused its params."
-    where = place(last.step, declared) if last else "the start"
+    where = place(last.step, declared) if last else "before its first step"
     tries = _after(job)
     return {
-        Cause.TERMINAL: f"It failed at {where} {tries}. No later try mends that by itself.",
-        Cause.EXHAUSTED: f"It failed at {where} {tries}: its retries are used up.",
+        Cause.TERMINAL: f"It failed {where} {tries}. No later try mends that by itself.",
+        Cause.EXHAUSTED: f"It failed {where} {tries}: its retries are used up.",
         Cause.DEADLINE: f"Its time was over {tries}: nothing more was started.",
         Cause.LOST: f"Its workers were lost too often, {tries}.",
     }[Cause(job.cause)]

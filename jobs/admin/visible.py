@@ -19,6 +19,6 @@ if TYPE_CHECKING:
 def job_or_404(request: HttpRequest, job_id: uuid.UUID | str) -> Job:
     """The job. 404 says the same for one that does not exist and one of another workspace."""
     try:
-        return visible_job(job_id, reader(request))
-    except JobNotFound as missing:
+        return visible_job(uuid.UUID(str(job_id)), reader(request))
+    except (JobNotFound, ValueError) as missing:
         raise Http404 from missing

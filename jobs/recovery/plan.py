@@ -103,7 +103,7 @@ def _resumed(
     name: str, step: Step[..., Any] | None, row: StepRow | None, *, is_open: bool
 ) -> PlannedStep:
     if row is None:
-        return _planned(name, step, row, Word.RUNS, "not reached before")
+        return _planned(name, step, row, Word.RUNS, "no result of it is stored")
     if row.state == StepState.DONE:
         return _resumed_done(name, step, row)
     if row.state == StepState.NOT_DONE or row.observed == Observation.DID_NOT_HAPPEN:
