@@ -8,7 +8,7 @@ from typing import Any
 from celery.beat import Scheduler
 from django.db import close_old_connections, connection
 
-from jobs.sweep import sweep
+from jobs.sweep import fault, sweep
 
 logger = logging.getLogger(__name__)
 
@@ -26,9 +26,10 @@ class UpkeepScheduler(Scheduler):
         close_old_connections()
         try:
             sweep()
-        except Exception:
+        except Exception as error:
             logger.exception("beat.pass_failed")
             connection.close()
+            fault.send_robust(sender=None, work="pass", error=error)
         return INTERVAL
 
     @property

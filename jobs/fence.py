@@ -36,6 +36,25 @@ class Standing:
     deadline_passed: bool
 
 
+def words_of(
+    job_id: uuid.UUID,
+    kind: str,
+    attempt: int,
+    workspace_id: int,
+    request_id: str,
+    traceparent: str,
+) -> dict[str, Any]:
+    """What every log line about an attempt carries; ids that nobody gave are empty."""
+    return {
+        "job_id": str(job_id),
+        "kind": kind,
+        "attempt": attempt,
+        "workspace": workspace_id,
+        "request_id": request_id,
+        "trace_id": traceparent[3:35],
+    }
+
+
 @dataclass(frozen=True)
 class Claim:
     """A job as the worker that won it sees it. ``params`` is JSON text."""
@@ -55,6 +74,19 @@ class Claim:
     request_id: str
     traceparent: str
     gate: str
+
+    @property
+    def words(self) -> dict[str, Any]:
+        """What every log line about this attempt carries."""
+        fence = self.fence
+        return words_of(
+            fence.job_id,
+            self.kind,
+            fence.attempt,
+            self.workspace_id,
+            self.request_id,
+            self.traceparent,
+        )
 
     @property
     def has_history(self) -> bool:

@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from django.db import DatabaseError, connection
+from structlog.contextvars import bound_contextvars
 
 from jobs import moves
 from jobs.journal import Journal
@@ -84,12 +85,15 @@ class Heartbeat:
 
     def _pass(self, beats: list[Beat]) -> None:
         now = time.monotonic()
-        if any(beat.kill_at <= now for beat in beats if beat in self._beats):
-            logger.critical("heartbeat.time_limit", extra={"pid": os.getpid()})
-            os.kill(os.getpid(), signal.SIGKILL)
+        for beat in beats:
+            if beat in self._beats and beat.kill_at <= now:
+                with bound_contextvars(**beat.journal.claim.words):
+                    logger.critical("heartbeat.time_limit", extra={"pid": os.getpid()})
+                os.kill(os.getpid(), signal.SIGKILL)
         for beat in beats:
             if beat in self._beats and now - beat.renewed >= beat.journal.fence.lease / 3:
-                _renew(beat)
+                with bound_contextvars(**beat.journal.claim.words):
+                    _renew(beat)
 
 
 def _renew(beat: Beat) -> None:
@@ -101,7 +105,7 @@ def _renew(beat: Beat) -> None:
         beat.journal.noted(moves.renew(beat.journal.fence))
         beat.renewed = time.monotonic()
     except LeaseLost:
-        logger.warning("heartbeat.lease_lost", extra={"job_id": str(beat.journal.fence.job_id)})
+        logger.warning("heartbeat.lease_lost")
         beat.renewed = time.monotonic()
     except DatabaseError as error:
         logger.warning("heartbeat.not_renewed", extra={"error": type(error).__name__})

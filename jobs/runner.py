@@ -9,14 +9,14 @@ import json
 import logging
 import time
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 
-import structlog
 from django.conf import settings
 from django.db import connection, transaction
+from structlog.contextvars import bound_contextvars
 
 from jobs import ending, gates, moves, registry, shutdown
 from jobs.errors import ParamsInvalid
@@ -65,7 +65,7 @@ def execute(kind: str, job_id: uuid.UUID) -> bool:
         logger.debug("job.nothing_to_claim", extra={"job_id": str(job_id)})
         return False
     secrets = secrets_in(json.loads(claim.params), spec.redact)
-    with _speaking_of(claim), knowing(secrets):
+    with bound_contextvars(**claim.words), knowing(secrets):
         _attempt(spec, claim, begun + spec.time_limit)
     return True
 
@@ -78,20 +78,6 @@ def _claimed(spec: KindSpec, job_id: uuid.UUID) -> Claim | None:
         return moves.claim(job_id, worker=identity(), lease=lease, time_limit=spec.time_limit)
     except UNREACHABLE as error:
         raise ClaimUnavailable(str(error)) from error
-
-
-@contextmanager
-def _speaking_of(claim: Claim) -> Iterator[None]:
-    """Put the job's name on every log line of its attempt."""
-    words = {
-        "job_id": str(claim.fence.job_id),
-        "kind": claim.kind,
-        "attempt": claim.fence.attempt,
-        "workspace": claim.workspace_id,
-        "request_id": claim.request_id,
-    }
-    with structlog.contextvars.bound_contextvars(**words):
-        yield
 
 
 def _attempt(spec: KindSpec, claim: Claim, kill_at: float) -> None:
