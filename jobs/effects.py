@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from django.db import transaction
@@ -30,14 +31,35 @@ from jobs.stops import Defer, OutputUnusable, Uncertain
 EffectOf = Callable[[Exception], EffectSeen]
 
 
-def perform(
-    journal: Journal,
-    step: Step[..., Any],
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    effect_of: EffectOf,
-) -> object:
-    """The output of ``step``: the recorded one, or that of running it now."""
+@dataclass(frozen=True)
+class Call:
+    """One ``run(step, …)``: what is called, with what, and where it is recorded."""
+
+    journal: Journal
+    step: Step[..., Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    effect_of: EffectOf
+
+    @property
+    def key(self) -> str:
+        """The key that means "this very step": the same in every attempt and every resume.
+
+        A restart is a new intent and gets another one, through the epoch.
+        """
+        claim = self.journal.claim
+        name = f"{claim.root_id}:{claim.epoch}:{self.step.name}"
+        return hashlib.sha256(name.encode()).hexdigest()
+
+    def function(self) -> object:
+        """Do it: the author's function, which gets the key first if the step is keyed."""
+        sent = (self.key, *self.args) if self.step.effect is Effect.KEYED else self.args
+        return self.step.function(*sent, **self.kwargs)
+
+
+def perform(call: Call) -> object:
+    """The output of a step: the recorded one, or that of running it now."""
+    journal, step = call.journal, call.step
     recorded = journal.checkpoints.get(step.name)
     if recorded is not None and recorded.state is StepState.DONE:
         if recorded.output_error:
@@ -45,85 +67,59 @@ def perform(
         return recorded.output
     journal.boundary()
     if step.effect is Effect.LOCAL:
-        return _local(journal, step, args, kwargs)
-    if not step.begins:
-        return journal.store(step, step.function(*args, **kwargs))
-    return _begun(journal, step, args, kwargs, effect_of)
+        return _local(call)
+    if step.begins:
+        return _begun(call, recorded)
+    return journal.store(step, call.function())
 
 
-def key_of(journal: Journal, step: Step[..., Any]) -> str:
-    """The key that means "this very step": the same in every attempt and every resume.
-
-    A restart is a new intent and gets another one, through the epoch.
-    """
-    claim = journal.claim
-    return hashlib.sha256(f"{claim.root_id}:{claim.epoch}:{step.name}".encode()).hexdigest()
-
-
-def _local(
-    journal: Journal, step: Step[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> object:
+def _local(call: Call) -> object:
     # The fence comes first: job before owner's rows is the lock order of the whole house.
     with transaction.atomic():
-        journal.hold()
-        return journal.store_within(step, step.function(*args, **kwargs))
+        call.journal.hold()
+        return call.journal.store_within(call.step, call.function())
 
 
-def _begun(
-    journal: Journal,
-    step: Step[..., Any],
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    effect_of: EffectOf,
-) -> object:
-    key = key_of(journal, step)
-    recorded = journal.checkpoints.get(step.name)
+def _begun(call: Call, recorded: Checkpoint | None) -> object:
+    journal, step = call.journal, call.step
     begun = recorded is not None and recorded.state is StepState.STARTED
-    if recorded is not None and begun and _must_be_settled(journal, step, recorded):
-        answer = _settled(journal, step, recorded, key, args, kwargs)
+    if recorded is not None and begun and _must_be_settled(call, recorded):
+        answer = _settled(call, recorded)
         if isinstance(answer, Happened):
             return journal.store(step, answer.output)
         begun = False
     if not begun:
         journal.begin(step)
-    sent = (key, *args) if step.effect is Effect.KEYED else args
     try:
-        output = step.function(*sent, **kwargs)
+        output = call.function()
     except Exception as error:
-        if effect_of(error) is EffectSeen.NO:
+        if call.effect_of(error) is EffectSeen.NO:
             journal.deny(step)
         raise
     return journal.store(step, output)
 
 
-def _must_be_settled(journal: Journal, step: Step[..., Any], recorded: Checkpoint) -> bool:
+def _must_be_settled(call: Call, recorded: Checkpoint) -> bool:
     """Whether the truth about an intent must be known before anything is sent again."""
-    return recorded.late or step.effect is Effect.ONCE or journal.is_open(recorded)
+    return recorded.late or call.step.effect is Effect.ONCE or call.journal.is_open(recorded)
 
 
-def _settled(
-    journal: Journal,
-    step: Step[..., Any],
-    recorded: Checkpoint,
-    key: str,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-) -> Happened | DidNotHappen:
+def _settled(call: Call, recorded: Checkpoint) -> Happened | DidNotHappen:
     """What became of an intent, or raise: Uncertain, Defer, or what ``reconcile`` raised."""
+    step = call.step
     if recorded.late:
         return Happened(recorded.late_output)
     if step.reconcile is None or recorded.intent_at is None:
-        raise Uncertain(
-            step.name, "it was started, no outcome is recorded, and nobody can be asked"
-        )
-    answer = step.reconcile(Intent(key, recorded.intent_at, recorded.attempt), *args, **kwargs)
+        raise Uncertain(step.name, "it was started, no outcome is recorded, nobody can be asked")
+    intent = Intent(call.key, recorded.intent_at, recorded.attempt)
+    answer = step.reconcile(intent, *call.args, **call.kwargs)
     if isinstance(answer, Happened):
         return answer
     if isinstance(answer, CannotTell):
         raise Uncertain(step.name, f"the provider cannot tell: {answer.reason}")
     if not isinstance(answer, DidNotHappen):
         raise TypeError(f"reconcile of step {step.name!r} returned {type(answer).__name__}")
-    left = journal.seconds_until_over(recorded)
+    left = call.journal.seconds_until_over(recorded)
     if left > 0:
         raise Defer(left, f"step {step.name}: the attempt that started it may still be running")
     return answer

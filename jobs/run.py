@@ -11,7 +11,7 @@ from typing import Any, ParamSpec, TypeVar
 from django.utils import timezone
 
 from jobs import locks
-from jobs.effects import perform
+from jobs.effects import Call, perform
 from jobs.fence import Claim
 from jobs.journal import Journal
 from jobs.outcomes import EffectSeen, Meaning, classify
@@ -62,7 +62,7 @@ class Run:
         self._check_call(step)
         self.step_name, self._inside = step.name, True
         try:
-            output: Any = perform(self.journal, step, args, kwargs, self._effect_of)
+            output: Any = perform(Call(self.journal, step, args, kwargs, self._effect_of))
         finally:
             self._inside = False
         self.step_name = ""
