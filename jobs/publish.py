@@ -12,7 +12,6 @@ import threading
 import time
 import uuid
 from collections.abc import Sequence
-from functools import partial
 
 from django.conf import settings
 from django.db import transaction
@@ -46,7 +45,8 @@ def after_commit(wakes: Sequence[tuple[uuid.UUID, str]]) -> None:
     if not settings.FIREDOOR_INLINE:
         wakes = [(job_id, kind) for job_id, kind in wakes if not _is_shared(kind)]
     if wakes:
-        transaction.on_commit(partial(publish, wakes), robust=True)
+        # A plain function: of one that raised, Django logs the __qualname__, which a partial lacks.
+        transaction.on_commit(lambda: publish(wakes), robust=True)
 
 
 def _is_shared(kind: str) -> bool:
