@@ -1,0 +1,1 @@
+"""The story that ``manage.py demo`` tells, with real jobs on this machine."""
