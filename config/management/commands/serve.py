@@ -9,7 +9,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand
 
-from config import serving
+from config import services, serving
 
 
 class Command(BaseCommand):
@@ -25,5 +25,6 @@ class Command(BaseCommand):
         if settings.FIREDOOR_INLINE:
             serving.Web(bind).run()
         else:
+            services.start_all()
             commands = serving.processes(bind)
             sys.exit(serving.supervise(commands, say=self.stderr.write))
