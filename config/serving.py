@@ -19,6 +19,7 @@ from typing import Any
 from django.db import connection
 from gunicorn.app.base import BaseApplication
 
+from config import services
 from config.queues import QUEUES
 from config.wsgi import application
 from jobs.publish import work_in_this_thread
@@ -38,13 +39,13 @@ class Web(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
         super().__init__()
 
     def load_config(self) -> None:
-        """Serve on ``bind`` and start the upkeep thread in the process that serves."""
+        """Serve on ``bind`` and start the work in the process that serves."""
         for name, value in {
             "bind": self._bind,
             "workers": 1,
             "threads": WEB_THREADS,
             "worker_class": "gthread",
-            "post_worker_init": lambda _worker: start_upkeep(),
+            "post_worker_init": lambda _worker: start_work(),
             "graceful_timeout": 30,
             "control_socket_disable": True,
         }.items():
@@ -53,6 +54,12 @@ class Web(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
     def load(self) -> Any:
         """The WSGI application; importing it made this process one that serves."""
         return application
+
+
+def start_work() -> None:
+    """Start what runs beside the web server in its process: example services, and the upkeep."""
+    services.start_all()
+    start_upkeep()
 
 
 def start_upkeep() -> threading.Thread:
