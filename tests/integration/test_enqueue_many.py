@@ -42,11 +42,12 @@ def test_a_known_key_answers_its_job(workspace: Workspace) -> None:
 
 @pytest.mark.sqlite
 def test_one_refusal_enqueues_nothing(workspace: Workspace, tmp_path: Path) -> None:
-    repeatable.s(ledger="one").enqueue(workspace=workspace, key="taken")
+    one, another = str(tmp_path / "one"), str(tmp_path / "another")
+    repeatable.s(ledger=one).enqueue(workspace=workspace, key="taken")
     before = Job.objects.count()
     with pytest.raises(KeyConflict):
         enqueue_many(
-            [(noop.s(), "new"), (repeatable.s(ledger="other"), "taken")], workspace=workspace
+            [(noop.s(), "new"), (repeatable.s(ledger=another), "taken")], workspace=workspace
         )
     with pytest.raises(ParamsInvalid):
         enqueue_many([(noop.s(), "new"), (repeatable.s(ledger=7), "bad")], workspace=workspace)  # type: ignore[arg-type]
