@@ -204,4 +204,5 @@ USE_TZ = True
 TIME_ZONE = "UTC"
 LANGUAGE_CODE = "en"
 USE_I18N = False
+FORMAT_MODULE_PATH = ["config.console.formats"]  # moments to the second, with their zone
 LOGGING = logs.configure(ENV.log_level, ENV.log_format)

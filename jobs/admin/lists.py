@@ -141,7 +141,7 @@ class JobList(ReadOnlyAdmin):
             return ""
         line = scrub(last["message"]).partition("\n")[0]
         return format_html(
-            '<span class="error-class">{}</span> {}', last["error"].rpartition(".")[2], line
+            '<span class="error-class">{}</span>: {}', last["error"].rpartition(".")[2], line
         )
 
 

@@ -53,9 +53,12 @@ class Resume(_Retry):
         return f"Retry from {first!r}" if first else "Retry what is left"
 
     def promise(self, job: Job, plan: Plan) -> str:
+        kept = "Finished steps are kept and never run again."
+        if any(step.word is Word.RUNS_AGAIN for step in plan.steps):
+            kept = "Finished steps are kept, except those marked 'runs again' below."
         return (
             "A new job goes on where this one stopped, with the same params and the same keys "
-            "towards the outside. Finished steps are kept and never run again."
+            f"towards the outside. {kept}"
         )
 
 

@@ -48,7 +48,8 @@ class ReadOnlyAdmin(admin.ModelAdmin):
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
         """Only what the list's own filters use."""
-        return lookup in {getattr(each, "parameter_name", None) for each in self.list_filter}
+        names = {getattr(each, "parameter_name", each) for each in self.list_filter}
+        return lookup.removesuffix("__exact") in names
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Whether the list opens. Which rows are in it is decided by ``get_queryset``."""
