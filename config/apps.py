@@ -10,7 +10,9 @@ class ConfigConfig(AppConfig):
     def ready(self) -> None:
         from config import (
             celery,  # noqa: F401  the app must exist before the kinds become its tasks
+            dead_letters,  # noqa: F401  it registers a receiver
             reporting,
+            upkeep_faults,  # noqa: F401  the same
         )
 
         reporting.start(settings.SENTRY_DSN, settings.FIREDOOR_ENVIRONMENT)

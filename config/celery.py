@@ -1,11 +1,40 @@
-"""The Celery app: its settings are Django's, its tasks are the kinds of job."""
+"""The Celery app: its settings are Django's, its tasks are the kinds of job, its log is ours."""
 
+import logging
 import os
+from typing import Any
 
-from celery import Celery
+from celery import Celery, signals
+from celery.utils.log import get_multiprocessing_logger
+from django.db import connections
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 
 app = Celery("firedoor")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.set_default()  # in every thread, not only in the one that imported this
+
+
+@signals.setup_logging.connect(weak=False)
+def log_as_django_does(**_: Any) -> None:
+    """Keep Django's LOGGING in workers and beat: one form, and the level of LOG_LEVEL.
+
+    Celery would set the level by its own option, which is WARNING when nobody gives it, and write
+    some lines in a form of its own. What a handler prints becomes a line as well.
+    """
+    get_multiprocessing_logger()  # sets itself apart, once
+    logger = logging.getLogger("multiprocessing")
+    logger.propagate = True
+    logger.setLevel(logging.WARNING)
+    # By name: the number reaches the children as text that Celery cannot read there.
+    app.log.redirect_stdouts("WARNING")  # type: ignore[arg-type]
+
+
+@signals.heartbeat_sent.connect(weak=False)
+def keep_no_connection(**_: Any) -> None:
+    """Close what a worker's main process opened to record a failed envelope.
+
+    It never heals such a connection: after a restart of the database no further failure would be
+    recorded. Its children and their connections are not touched.
+    """
+    connections.close_all()

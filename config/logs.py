@@ -1,6 +1,10 @@
-"""How log lines look, and that no secret is in them.
+"""How log lines look, what they carry, and that no secret is in them.
 
-Every line of every library passes ``scrub_event`` last, after tracebacks became text.
+Every line of every library carries what its work is known by: during an attempt ``job_id kind
+attempt workspace request_id trace_id``, during a request its ``request_id``. Every line passes
+``scrub_event`` last, after tracebacks became text.
+*Hole:* threads that a handler starts itself carry nothing, unless they run in a copy of its
+context.
 """
 
 import logging
@@ -13,11 +17,21 @@ from structlog.typing import EventDict, Processor, WrappedLogger
 
 from jobs.redaction import redact, scrub
 
+
+def name_the_work(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    """Add what the context knows; where the line itself says something else, keep that aside."""
+    for name, value in structlog.contextvars.get_contextvars().items():
+        if event.get(name, value) != value:
+            event[f"said_{name}"] = event[name]
+        event[name] = value
+    return event
+
+
 SHARED: tuple[Processor, ...] = (
-    structlog.contextvars.merge_contextvars,
     structlog.stdlib.add_log_level,
     structlog.stdlib.add_logger_name,
     structlog.stdlib.ExtraAdder(),
+    name_the_work,
     structlog.processors.TimeStamper(fmt="iso", utc=True),
 )
 
