@@ -10,7 +10,14 @@ from contextlib import ExitStack, contextmanager
 from jobs.models import Event, Job
 from jobs.recovery.retry import retry
 from tests.acceptance.stack import Stack
-from tests.acceptance.watching import ended, holding, outcomes, process_in, step_of
+from tests.acceptance.watching import (
+    ended,
+    hold_only,
+    holding,
+    outcomes,
+    process_in,
+    step_of,
+)
 from tests.drills.held import held, held_once
 from tests.drills.ledger import effects, pids
 from tests.waiting import wait_until
@@ -27,12 +34,33 @@ def paused(pid: int) -> Iterator[None]:
         os.kill(pid, signal.SIGCONT)
 
 
-def test_what_a_zombie_writes_is_void(stack: Stack, workspace: Workspace, ledger: str) -> None:
+def test_what_a_zombie_writes_while_another_runs_its_job_is_void(
+    stack: Stack, workspace: Workspace, ledger: str
+) -> None:
+    with holding(ledger):
+        job = held.s(ledger=ledger).enqueue(workspace=workspace, key="k")
+        zombie = process_in(ledger, "work")
+        with paused(zombie):
+            wait_until(lambda: outcomes(job) == ["lost"])
+            successor = process_in(ledger, "work", count=2)
+        hold_only(successor, ledger)
+        wait_until(lambda: _said(stack, job, "job.lease_lost"), what="the zombie found out")
+        job.refresh_from_db()
+        assert (job.state, job.attempt) == ("running", 2)
+        assert not job.steps.filter(name="work").exists()
+    job = ended(job)
+    assert (job.state, job.result) == ("succeeded", {"pid": successor})
+    assert outcomes(job) == ["lost", "succeeded"]
+    assert effects(ledger) == {"before": 1, "work": 2, "after": 1}
+
+
+def test_what_a_zombie_writes_after_the_end_is_void(
+    stack: Stack, workspace: Workspace, ledger: str
+) -> None:
     with ExitStack() as until_the_end:
         with holding(ledger):
             job = held.s(ledger=ledger).enqueue(workspace=workspace, key="k")
             until_the_end.enter_context(paused(process_in(ledger, "work")))
-            wait_until(lambda: outcomes(job) == ["lost"])
             successor = process_in(ledger, "work", count=2)
         final = ended(job)
         assert (final.state, final.result) == ("succeeded", {"pid": successor})

@@ -51,6 +51,11 @@ def holding(*ledgers: str) -> Iterator[None]:
             marker.unlink()
 
 
+def hold_only(pid: int, ledger: str) -> None:
+    """Let everybody who holds go on, but for one process."""
+    Path(f"{ledger}.hold").write_text(str(pid))
+
+
 def process_in(ledger: str, what: str, count: int = 1) -> int:
     """The process that did an effect for the ``count``-th time, once it has."""
     wait_until(lambda: len(pids(ledger, what)) >= count, what=f"{what} happened {count} times")
