@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from jobs import registry
@@ -49,22 +50,46 @@ def no_such_job(job_id: object) -> JobNotFound:
     )
 
 
-def preflight(job: Job, verb: Verb | str, actor: Actor | User) -> Plan:
+@dataclass
+class Facts:
+    """What is recorded about one job besides its row, as far as a plan depends on it."""
+
+    steps: list[StepRow] = field(default_factory=list)
+    open_names: set[str] = field(default_factory=set)
+    successor: Job | None = None
+    costs: list[dict[str, Any]] = field(default_factory=list)
+
+
+def facts_about(job_ids: Sequence[uuid.UUID]) -> dict[uuid.UUID, Facts]:
+    """The facts of each job: four queries, however many jobs."""
+    facts = {job_id: Facts() for job_id in job_ids}
+    steps = StepRow.objects.filter(job_id__in=job_ids)
+    for step in steps.defer("output", "late_output", "observed_output").order_by("pk"):
+        facts[step.job_id].steps.append(step)
+    for job_id, name in steps.filter(OPEN).values_list("job_id", "name"):
+        facts[job_id].open_names.add(name)
+    for successor in Job.objects.filter(retry_of_id__in=job_ids).only("retry_of", "mode", "actor"):
+        if successor.retry_of_id is not None:
+            facts[successor.retry_of_id].successor = successor
+    paid = Attempt.objects.filter(job_id__in=job_ids, cost__isnull=False).order_by("number")
+    for job_id, number, cost in paid.values_list("job_id", "number", "cost"):
+        facts[job_id].costs.append({"attempt": number, **(cost or {})})
+    return facts
+
+
+def preflight(job: Job, verb: Verb | str, actor: Actor | User, facts: Facts | None = None) -> Plan:
     """What ``verb`` would do to ``job`` now, and whether it may be done by ``actor``.
 
     Reads only. The same function plans again under the lock when the verb is done, so a plan
-    with an equal digest is what will happen.
+    with an equal digest is what will happen. ``facts`` spares the queries of many jobs at once.
     """
     verb = Verb(verb)
     spec = registry.find(job.kind)
-    rows = list(StepRow.objects.filter(job_id=job.pk).order_by("pk"))
-    open_names = frozenset(
-        StepRow.objects.filter(OPEN, job_id=job.pk).values_list("name", flat=True)
-    )
+    facts = facts or facts_about([job.pk])[job.pk]
     steps: tuple[PlannedStep, ...] = ()
     if verb in RETRIES and spec is not None:
-        steps = planned_steps(verb, spec, rows, open_names)
-    checks = [*_rights(job, verb, as_actor(actor)), *_state(job, verb)]
+        steps = planned_steps(verb, spec, facts.steps, frozenset(facts.open_names))
+    checks = [*_rights(job, verb, as_actor(actor)), *_state(job, verb, facts.successor)]
     if verb in RETRIES:
         checks += _retry_checks(job, verb, spec, steps)
     return Plan(
@@ -72,7 +97,7 @@ def preflight(job: Job, verb: Verb | str, actor: Actor | User) -> Plan:
         verb=verb,
         steps=steps,
         checks=tuple(checks),
-        cost=_cost(job, steps),
+        cost=_cost(facts, steps),
         digest=digest_of(job, verb, spec, steps),
     )
 
@@ -85,9 +110,9 @@ def _rights(job: Job, verb: Verb, actor: Actor) -> Iterator[Check]:
         yield Check("block", "not_allowed", f"{actor.label} lacks the right {right!r} here.")
 
 
-def _state(job: Job, verb: Verb) -> Iterator[Check]:
+def _state(job: Job, verb: Verb, successor: Job | None) -> Iterator[Check]:
     if verb in RETRIES:
-        yield _retryable(job)
+        yield _retryable(job, successor)
     elif verb is Verb.CANCEL and job.final:
         yield Check("block", "not_cancellable", f"The job has ended: it is {job.state}.")
     elif verb is Verb.CANCEL and job.state == State.RUNNING:
@@ -103,8 +128,7 @@ def _state(job: Job, verb: Verb) -> Iterator[Check]:
         yield Check("pass", "", f"The job is {job.state}.")
 
 
-def _retryable(job: Job) -> Check:
-    successor = Job.objects.filter(retry_of_id=job.pk).first()
+def _retryable(job: Job, successor: Job | None) -> Check:
     if successor is not None:
         sentence = (
             f"It was retried already ({successor.mode} by {successor.actor}): job {successor.pk}."
@@ -148,9 +172,7 @@ def _retry_checks(
             yield Check("warn", "", f"Step {step.name}: {step.why} (reconcile, with its output).")
 
 
-def _cost(job: Job, steps: tuple[PlannedStep, ...]) -> tuple[dict[str, Any], ...]:
+def _cost(facts: Facts, steps: tuple[PlannedStep, ...]) -> tuple[dict[str, Any], ...]:
     """What the attempts of this job cost, where something of it will run again."""
-    if not any(s.word in (Word.RUNS, Word.RUNS_AGAIN, Word.ASKS_FIRST) for s in steps):
-        return ()
-    rows = Attempt.objects.filter(job_id=job.pk, cost__isnull=False).order_by("number")
-    return tuple({"attempt": row.number, **(row.cost or {})} for row in rows)
+    runs = any(s.word in (Word.RUNS, Word.RUNS_AGAIN, Word.ASKS_FIRST) for s in steps)
+    return tuple(facts.costs) if runs else ()
