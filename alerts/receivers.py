@@ -7,6 +7,7 @@ from uuid import UUID
 
 from alerts.cause import death_in
 from alerts.open import open_for
+from alerts.operations import look_at
 from alerts.resolve import settle
 from jobs.events import receives
 
@@ -29,3 +30,9 @@ def _never(workspace_id: int) -> bool:
 def on_ending(event: Event) -> None:
     """A chain may have ended."""
     settle(UUID(event.subject))
+
+
+@receives("operation.paused", "operation.finished", "operation.stopped", "operation.resolved")
+def on_operation(event: Event) -> None:
+    """An operation paused by itself, or ended; or somebody looked after its failures."""
+    look_at(event)

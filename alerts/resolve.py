@@ -48,7 +48,7 @@ def end_members(alerts: Iterable[Alert], root_id: UUID, ending: Ending) -> None:
         members = AlertMember.objects.filter(alert=alert, closed_at=None)
         members.filter(root_id=root_id).update(closed_at=Now(), ending=ending)
         if not members.exists():
-            _resolve(alert, ending)
+            end(alert, RESOLUTIONS[ending])
 
 
 def told(alert: Alert) -> dict[str, Any]:
@@ -62,8 +62,9 @@ def told(alert: Alert) -> dict[str, Any]:
     }
 
 
-def _resolve(alert: Alert, ending: Ending) -> None:
-    alert.resolution = RESOLUTIONS[ending]
+def end(alert: Alert, resolution: str) -> None:
+    """Resolve a locked, open alert, for a reason in words."""
+    alert.resolution = resolution
     Alert.objects.filter(pk=alert.pk).update(
         state=AlertState.RESOLVED, resolved_at=Now(), resolution=alert.resolution
     )

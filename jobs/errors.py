@@ -94,6 +94,30 @@ class LockHeld(JobsError):
     status = 409
 
 
+class OperationNotFound(JobsError):
+    code = "operation_not_found"
+    status = 404
+
+
+class OperationInvalid(JobsError):
+    """A verb, filter, rate or size that no operation can have."""
+
+    code = "operation_invalid"
+    status = 422
+
+
+class OperationConflict(JobsError):
+    """The operation's state does not allow the deed."""
+
+    code = "operation_state"
+    status = 409
+
+
+class NothingEligible(JobsError):
+    code = "nothing_eligible"
+    status = 409
+
+
 class Busy(JobsError):
     code = "busy"
     status = 503

@@ -87,6 +87,25 @@ class Word(StrEnum):
     BLOCKED = "blocked until reconciled"
 
 
+class OperationState(StrEnum):
+    """How a bulk deed stands. A paused one goes on when somebody says so."""
+
+    DRAFT = "draft"
+    RUNNING = "running"
+    PAUSED = "paused"
+    STOPPED = "stopped"
+    FINISHED = "finished"
+
+
+class ItemOutcome(StrEnum):
+    """What became of one item of an operation."""
+
+    PENDING = "pending"
+    DONE = "done"
+    SKIPPED = "skipped"
+    FAILED = "failed"
+
+
 FINAL = frozenset({State.SUCCEEDED, State.DEAD, State.CANCELLED})
 RETRYABLE = frozenset({State.DEAD, State.CANCELLED})
 
@@ -162,6 +181,8 @@ _SETS: tuple[tuple[str, type[StrEnum]], ...] = (
     ("observation of an open step", Observation),
     ("verbs", Verb),
     ("what a preflight says of a step", Word),
+    ("state of an operation", OperationState),
+    ("outcome of an operation's item", ItemOutcome),
 )
 
 if __name__ == "__main__":
