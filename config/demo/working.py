@@ -42,13 +42,13 @@ def somebody_works() -> Iterator[None]:
 
 def _work(stop: threading.Event) -> None:
     work_in_this_thread()
-    try:
-        while not stop.wait(_PASS_SECONDS):
+    while not stop.wait(_PASS_SECONDS):
+        try:
             sweep()
-    except Exception:
-        logger.exception("demo.work_failed")
-    finally:
-        connection.close()
+        except Exception:
+            logger.exception("demo.pass_failed")
+            connection.close()
+    connection.close()
 
 
 @contextmanager
