@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from django.test import Client
 
+from jobs import registry
+from jobs.errors import Refused
 from jobs.models import Job
 from jobs.recovery.resolve import resolve
 from jobs.recovery.retry import retry
@@ -258,3 +260,44 @@ def test_a_receipt_that_does_not_exist_is_not_found(ana: Client, job: Job) -> No
     assert (
         ana.get(f"/admin/jobs/job/{job.pk}/receipts/{uuid.uuid4().int % 10**9}/").status_code == 404
     )
+
+
+def test_a_risky_kind_wants_a_lead_who_has_read_the_record(
+    ana: Client, acme: Workspace, job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry.named(job.kind), "risk", 3)
+    assert "jobs.operate_risky" in text(ana.get(confirm(job, "resume")))
+    lead = at_console("lea", Role.LEAD, acme)
+    form = form_on(lead, confirm(job, "resume"))
+    shown = text(lead.get(confirm(job, "resume")))
+    assert "I have read the record and the audit trail" in shown
+    assert "&quot;fault&quot;: &quot;terminal&quot;" in shown
+    unread = lead.post(confirm(job, "resume"), form)
+    assert unread.status_code == 422
+    assert "read them first" in text(unread)
+    assert successors(job) == 0
+    assert lead.post(confirm(job, "resume"), {**form, "read": "on"}).status_code == 303
+
+
+def test_a_kind_of_another_version_is_only_rerun_from_the_start(ana: Client, job: Job) -> None:
+    Job.objects.filter(pk=job.pk).update(version=7)
+    shown = text(ana.get(confirm(job, "resume")))
+    assert "its steps may not fit any more" in shown
+    assert confirm(job, "restart") in shown
+    done = ana.post(confirm(job, "restart"), form_on(ana, confirm(job, "restart")))
+    assert "Queued a rerun from the start" in text(ana.get(done["Location"]))
+    assert Job.objects.get(retry_of=job).epoch == 1
+
+
+def test_the_owner_of_a_job_can_refuse_and_is_heard(
+    ana: Client, job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def withdrawn(refused: Job, verb: str) -> None:
+        raise Refused("order_withdrawn", f"Nothing was done: {refused.key} was withdrawn.")
+
+    monkeypatch.setattr(registry.named(job.kind), "before_hooks", [withdrawn])
+    response = ana.post(confirm(job, "resume"), form_on(ana, confirm(job, "resume")))
+    assert response.status_code == 409
+    assert "order-1 was withdrawn" in text(response)
+    assert REASON in text(response)
+    assert successors(job) == 0
