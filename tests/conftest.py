@@ -4,6 +4,8 @@ import os
 
 import pytest
 
+pytest_plugins = ["tests.emptying"]
+
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Under ``FIREDOOR_TEST_DB=sqlite`` run the tests marked ``sqlite`` and no others."""
