@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from typing import Any
 
 from celery.beat import Scheduler
@@ -13,10 +14,13 @@ from jobs.sweep import fault, sweep
 logger = logging.getLogger(__name__)
 
 INTERVAL = 1.0
+CLEANUP_SECONDS = 3600.0
 
 
 class UpkeepScheduler(Scheduler):
     """Runs one upkeep pass a second. Nothing escapes ``tick``, since that would end beat."""
+
+    _clean_at = 0.0  # by the monotonic clock
 
     def setup_schedule(self) -> None:
         """Keep no static entries: schedules are rows."""
@@ -26,11 +30,18 @@ class UpkeepScheduler(Scheduler):
         close_old_connections()
         try:
             sweep()
+            self._forget_old_envelopes()
         except Exception as error:
             logger.exception("beat.pass_failed")
             connection.close()
             fault.send_robust(sender=None, work="pass", error=error)
         return INTERVAL
+
+    def _forget_old_envelopes(self) -> None:
+        """Once an hour; Celery would send itself a message for it, and need a worker."""
+        if time.monotonic() >= self._clean_at:
+            self._clean_at = time.monotonic() + CLEANUP_SECONDS
+            self.app.backend.cleanup()
 
     @property
     def info(self) -> str:
