@@ -5,15 +5,16 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from jobs import registry
+from jobs.curtain import Curtain
 from jobs.models import Attempt, Job
 from jobs.models import Step as StepRow
-from jobs.redaction import redact, scrub
+from jobs.redaction import scrub
 
 
 def shown(job: Job) -> dict[str, Any]:
     """A job with its attempts and steps; moments in ISO 8601 UTC. Four queries."""
-    paths = redact_paths(job.kind)
+    steps = list(StepRow.objects.filter(job_id=job.pk).order_by("pk"))
+    curtain = Curtain.of(job, steps)
     successor = Job.objects.filter(retry_of_id=job.pk).values_list("pk", flat=True).first()
     return {
         "id": str(job.pk),
@@ -27,14 +28,14 @@ def shown(job: Job) -> dict[str, Any]:
         "attempt": job.attempt,
         "progress": job.progress,
         "attempts": [_attempt(a) for a in Attempt.objects.filter(job_id=job.pk).order_by("number")],
-        "steps": [_step(s, paths) for s in StepRow.objects.filter(job_id=job.pk).order_by("pk")],
+        "steps": [_step(step, curtain) for step in steps],
         "retry_of": _text(job.retry_of_id),
         "successor": _text(successor),
         "root_id": str(job.root_id),
         "epoch": job.epoch,
         "mode": job.mode,
-        "params": redact(job.params, paths),
-        "result": redact(job.result, paths),
+        "params": curtain.value(job.params),
+        "result": curtain.value(job.result),
         "actor": job.actor,
         "request_id": job.request_id,
         "created_at": _iso(job.created_at),
@@ -42,12 +43,6 @@ def shown(job: Job) -> dict[str, Any]:
         "resolved_at": _iso(job.resolved_at),
         "resolution": scrub(job.resolution),
     }
-
-
-def redact_paths(kind: str) -> tuple[str, ...]:
-    """The kind's redaction rule; of a kind unknown here, everything is hidden."""
-    spec = registry.find(kind)
-    return spec.redact if spec else ("*",)
 
 
 def _attempt(row: Attempt) -> dict[str, Any]:
@@ -68,14 +63,14 @@ def _attempt(row: Attempt) -> dict[str, Any]:
     }
 
 
-def _step(row: StepRow, paths: tuple[str, ...]) -> dict[str, Any]:
+def _step(row: StepRow, curtain: Curtain) -> dict[str, Any]:
     return {
         "name": row.name,
         "effect": row.effect,
         "state": row.state,
         "attempt": row.attempt,
         "carried_from": _text(row.carried_from),
-        "output": redact(row.output, paths),
+        "output": curtain.value(row.output),
         "output_error": row.output_error,
         "observed": row.observed,
     }

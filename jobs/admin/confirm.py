@@ -16,12 +16,12 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.views import View
 
-from jobs.admin.curtain import Curtain
 from jobs.admin.deeds import deeds_on
 from jobs.admin.marks import badge, state_badge
 from jobs.admin.offers import NAMES
 from jobs.admin.receipts import receipt_url
 from jobs.admin.visible import job_or_404
+from jobs.curtain import Curtain
 from jobs.errors import JobNotFound
 from jobs.models import Job
 from jobs.recovery.plan import Plan

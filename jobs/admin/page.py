@@ -10,11 +10,11 @@ from typing import Any
 from django.utils.safestring import SafeString
 
 from jobs import registry
-from jobs.admin.curtain import Curtain
 from jobs.admin.deeds import Deed, deeds_on
 from jobs.admin.marks import badge, exact, length, state_badge
 from jobs.admin.offers import Offer, offers
 from jobs.admin.story import what_happened
+from jobs.curtain import Curtain
 from jobs.models import Attempt, Job
 from jobs.models import Step as StepRow
 from jobs.models.step import OPEN

@@ -39,7 +39,7 @@ def cancel(
 def _cancelled(deed: Deed) -> Job:
     job = deed.locked()
     deed.authorised(job)
-    if deed.earlier():
+    if deed.earlier(job):
         return job
     deed.planned(job)
     deed.ask_owner(job)

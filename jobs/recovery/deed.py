@@ -104,9 +104,17 @@ class Deed:
             .get(pk=seen.pk)
         )
 
-    def earlier(self) -> bool:
-        """Whether this very operation was done before (a second POST of one form)."""
-        return audit.earlier(self.operation_id) is not None
+    def earlier(self, job: Job) -> bool:
+        """Whether this very operation was done to this job before (a second POST of one form).
+
+        Raises OperationRepeated where its one-time id was used for something else.
+        """
+        event = audit.earlier(self.operation_id)
+        if event is None or self.operation_id is None:
+            return False
+        if (event.object_id, event.action) != (str(job.pk), f"job.{self.verb.value}"):
+            raise audit.OperationRepeated(self.operation_id)
+        return True
 
     def authorised(self, job: Job) -> None:
         require(self.actor, self.verb.value, job.workspace_id, Governing(job))

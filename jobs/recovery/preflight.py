@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from django.core.exceptions import ValidationError
+
 from jobs import registry
 from jobs.errors import JobNotFound
 from jobs.models import Attempt, Job
@@ -37,7 +39,7 @@ def visible_job(job_id: uuid.UUID | str, actor: Actor) -> Job:
     """The job, if the actor may see it. JobNotFound says the same for one of another workspace."""
     try:
         job = Job.objects.filter(pk=job_id).first()
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, ValidationError):  # not an id at all
         job = None
     if job is None or not allowed(actor, "jobs.view", job.workspace_id):
         raise no_such_job(job_id)
@@ -60,21 +62,27 @@ class Facts:
     costs: list[dict[str, Any]] = field(default_factory=list)
 
 
-def facts_about(job_ids: Sequence[uuid.UUID]) -> dict[uuid.UUID, Facts]:
-    """The facts of each job: four queries, however many jobs."""
+def facts_about(job_ids: Sequence[uuid.UUID], verb: Verb) -> dict[uuid.UUID, Facts]:
+    """The facts of each job: four queries for a retry, one for any other verb."""
     facts = {job_id: Facts() for job_id in job_ids}
     steps = StepRow.objects.filter(job_id__in=job_ids)
-    for step in steps.defer("output", "late_output", "observed_output").order_by("pk"):
-        facts[step.job_id].steps.append(step)
     for job_id, name in steps.filter(OPEN).values_list("job_id", "name"):
         facts[job_id].open_names.add(name)
+    if verb in RETRIES:
+        _add_facts_for_retries(facts, job_ids)
+    return facts
+
+
+def _add_facts_for_retries(facts: dict[uuid.UUID, Facts], job_ids: Sequence[uuid.UUID]) -> None:
+    steps = StepRow.objects.filter(job_id__in=job_ids).order_by("pk")
+    for step in steps.defer("output", "late_output", "observed_output"):
+        facts[step.job_id].steps.append(step)
     for successor in Job.objects.filter(retry_of_id__in=job_ids).only("retry_of", "mode", "actor"):
         if successor.retry_of_id is not None:
             facts[successor.retry_of_id].successor = successor
     paid = Attempt.objects.filter(job_id__in=job_ids, cost__isnull=False).order_by("number")
     for job_id, number, cost in paid.values_list("job_id", "number", "cost"):
         facts[job_id].costs.append({"attempt": number, **(cost or {})})
-    return facts
 
 
 def preflight(job: Job, verb: Verb | str, actor: Actor | User, facts: Facts | None = None) -> Plan:
@@ -85,7 +93,7 @@ def preflight(job: Job, verb: Verb | str, actor: Actor | User, facts: Facts | No
     """
     verb = Verb(verb)
     spec = registry.find(job.kind)
-    facts = facts or facts_about([job.pk])[job.pk]
+    facts = facts or facts_about([job.pk], verb)[job.pk]
     steps: tuple[PlannedStep, ...] = ()
     if verb in RETRIES and spec is not None:
         steps = planned_steps(verb, spec, facts.steps, frozenset(facts.open_names))

@@ -53,7 +53,7 @@ def reconcile(
 def _reconciled(deed: Deed, step: str, observed: Observation, output: str | None) -> Job:
     job = deed.locked()
     deed.authorised(job)
-    if deed.earlier():
+    if deed.earlier(job):
         return job
     deed.planned(job)
     successor = Job.objects.filter(retry_of_id=job.pk).first()

@@ -40,7 +40,7 @@ def resolve(
 def _resolved(deed: Deed) -> Job:
     job = deed.locked()
     deed.authorised(job)
-    if deed.earlier():
+    if deed.earlier(job):
         return job
     deed.planned(job)
     deed.ask_owner(job)

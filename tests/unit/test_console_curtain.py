@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from jobs.admin.curtain import TEXT_SHOWN, VALUE_SHOWN, Curtain
+from jobs.curtain import TEXT_SHOWN, VALUE_SHOWN, Curtain
 
 CARD = {"card": {"number": 'sec"ret\\4111', "holder": "Ana"}}
 

@@ -1,7 +1,8 @@
 """What of a job's values may be seen.
 
-Everything stored passes here before it reaches a page: hidden by the kind's rule and by telling
-names, then scrubbed of what was hidden elsewhere in the same job, so that a card number hidden in
+Everything stored passes here before it reaches a page or an answer: hidden by the kind's rule and
+by telling names, then scrubbed of what was hidden elsewhere in the same job, so that a card number
+hidden in
 the params does not show in an output that repeats it.
 *Hole:* a secret in a field that no rule names, and of no known shape, is not recognised.
 """
@@ -37,6 +38,21 @@ class Curtain:
         for row in steps:
             values += [row.output, row.late_output, row.observed_output]
         return cls(job.kind, values)
+
+    def value(self, value: object) -> object:
+        """A stored JSON value with everything hidden that must be."""
+        if value is None:
+            return None
+        return HIDDEN if self._paths is None else self._scrubbed(redact(value, self._paths))
+
+    def _scrubbed(self, value: object) -> object:
+        if isinstance(value, str):
+            return scrub(value, self._secrets)
+        if isinstance(value, dict):
+            return {name: self._scrubbed(inner) for name, inner in value.items()}
+        if isinstance(value, list):
+            return [self._scrubbed(inner) for inner in value]
+        return value
 
     def json(self, value: object) -> str:
         """A stored JSON value as indented text; empty for null."""
