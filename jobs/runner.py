@@ -75,8 +75,11 @@ def _claimed(spec: KindSpec, job_id: uuid.UUID) -> Claim | None:
     if settings.FIREDOOR_INLINE:
         lease = spec.time_limit + INLINE_MARGIN
     try:
-        return moves.claim(job_id, worker=identity(), lease=lease, time_limit=spec.time_limit)
+        return moves.claim(
+            job_id, spec.name, worker=identity(), lease=lease, time_limit=spec.time_limit
+        )
     except UNREACHABLE as error:
+        logger.warning("job.claim_unavailable", extra={"job_id": str(job_id)})
         raise ClaimUnavailable(str(error)) from error
 
 

@@ -14,7 +14,7 @@ from jobs.statements import Fenced, as_uuid
 _CLAIM = Fenced(
     update="""UPDATE jobs_job SET state = 'running', attempt = attempt + 1, worker = %(worker)s,
       started_at = @now, lease_until = @after(lease), kill_at = @after(time_limit)
-    WHERE id = @uuid(id) AND state = 'queued' AND run_at <= @now
+    WHERE id = @uuid(id) AND kind = %(kind)s AND state = 'queued' AND run_at <= @now
       AND (deadline_at IS NULL OR deadline_at > @now) AND cancel_requested_at IS NULL
       AND (gate = '' OR NOT EXISTS (SELECT 1 FROM jobs_gate g WHERE g.name = jobs_job.gate
         AND (g.workspace_id IS NULL OR g.workspace_id = jobs_job.workspace_id)
@@ -30,10 +30,21 @@ _CLAIM_POSTGRESQL = Fenced(
 )
 
 
-def claim(job_id: uuid.UUID, *, worker: str, lease: float, time_limit: float) -> Claim | None:
-    """Take a queued, due job, or None. *Hole:* a claim whose answer is lost costs one loss."""
+def claim(
+    job_id: uuid.UUID, kind: str, *, worker: str, lease: float, time_limit: float
+) -> Claim | None:
+    """Take a queued, due job of ``kind``, or None.
+
+    *Hole:* a claim whose answer is lost costs one loss.
+    """
     statement = _CLAIM_POSTGRESQL if connection.vendor == "postgresql" else _CLAIM
-    params = {"id": job_id, "worker": worker, "lease": lease, "time_limit": time_limit}
+    params = {
+        "id": job_id,
+        "kind": kind,
+        "worker": worker,
+        "lease": lease,
+        "time_limit": time_limit,
+    }
     row = statement.send(params)
     if row is None:
         return None
