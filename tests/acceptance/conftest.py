@@ -14,6 +14,13 @@ from tests.acceptance.stack import Stack, client_of, running_stack
 from workspaces.models import Workspace
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give time for starting the stack, which falls to whichever test comes first."""
+    for item in items:
+        if "stack" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.timeout(300))
+
+
 @pytest.fixture(scope="package")
 def whole_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """Started once: that takes longer than most of the tests."""

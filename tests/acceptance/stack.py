@@ -29,6 +29,7 @@ from jobs import publish, tasks
 from tests.servers import Server, postgres, valkey
 from tests.servers.postgresql import DATABASE
 from tests.servers.process import family, running
+from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 
@@ -139,11 +140,12 @@ class Stack:
                 "config",
                 *words,
             ],
-            ready=lambda: ready in process.log(),
+            ready=lambda: True,
             stop_signal=signal.SIGTERM,
         )
-        self.processes.enter_context(running(process))
         self.started.append(process)
+        self.processes.enter_context(running(process))
+        wait_until(lambda: ready in process.log(), 90, f"{ready}\n{process.log()}")
         return process
 
 

@@ -7,15 +7,17 @@ import json
 import uuid
 
 import pytest
+from django.db.models.functions import Now
 from django_celery_results.models import TaskResult
 
-from jobs import registry
+from jobs import registry, tasks
 from jobs.enqueue import enqueue
-from jobs.models import Attempt
+from jobs.models import Attempt, Job
 from tests.acceptance.stack import Stack, is_alive
 from tests.acceptance.watching import ended, holding, kill, outcomes, process_in
-from tests.drills.held import held
+from tests.drills.held import held, patient
 from tests.drills.kinds import noop
+from tests.drills.ledger import effects
 from tests.waiting import wait_until
 from workspaces.models import Workspace
 
@@ -44,6 +46,20 @@ def test_a_bad_message_leaves_the_worker_alive(
     jobs = [noop.s().enqueue(workspace=workspace, key=str(number)) for number in range(8)]
     assert {ended(job).state for job in jobs} == {"succeeded"}
     assert (stack.worker.pid, is_alive(stack.worker)) == (worker, True)
+
+
+def test_a_message_that_names_another_kind_claims_nothing(
+    stack: Stack, workspace: Workspace, ledger: str
+) -> None:
+    stack.beat.stop()  # the only one who would wake the job
+    job = held.s(ledger=ledger).enqueue(workspace=workspace, key="k", countdown=0.01)
+    wait_until(lambda: Job.objects.filter(pk=job.pk, run_at__lt=Now()).exists())
+    tasks.send([(job.pk, patient.name)])
+    ended(noop.s().enqueue(workspace=workspace, key="behind it"))
+    job.refresh_from_db()
+    assert (job.state, job.attempt, effects(ledger)) == ("queued", 0, {})
+    tasks.send([(job.pk, job.kind)])
+    assert ended(job).state == "succeeded"
 
 
 def test_no_param_and_no_secret_reaches_a_log_or_a_result(
