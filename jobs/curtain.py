@@ -1,9 +1,8 @@
 """What of a job's values may be seen.
 
 Everything stored passes here before it reaches a page or an answer: hidden by the kind's rule and
-by telling names, then scrubbed of what was hidden elsewhere in the same job, so that a card number
-hidden in
-the params does not show in an output that repeats it.
+by telling names, then scrubbed of what was hidden elsewhere in the same job, so that a card
+number hidden in the params does not show in an output that repeats it.
 *Hole:* a secret in a field that no rule names, and of no known shape, is not recognised.
 """
 
