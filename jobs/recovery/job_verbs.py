@@ -78,12 +78,12 @@ def _select(workspace_id: int, criteria: Mapping[str, str], limit: int) -> list[
 
 
 def _judge(verb: Verb, workspace_id: int, ids: Sequence[str], actor: Actor) -> list[Judgement]:
-    """In the order of ``ids``; five queries for each 200."""
+    """In the order of ``ids``; at most five queries for each 200."""
     judged: list[Judgement] = []
     for start in range(0, len(ids), CHUNK):
         chunk = ids[start : start + CHUNK]
         jobs = _jobs(workspace_id).in_bulk([pk for pk in map(_uuid, chunk) if pk is not None])
-        facts = facts_about(list(jobs))
+        facts = facts_about(list(jobs), verb)
         for object_id in chunk:
             job = jobs.get(_uuid(object_id) or uuid.UUID(int=0))
             judged.append(

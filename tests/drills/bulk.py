@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from django.db import transaction
+
 from jobs.kinds import Job, Refused, Run, job_kind
 from tests.drills.faults import strike
 from tests.drills.ledger import happened
@@ -29,8 +31,11 @@ def note(job: Job, verb: str, successor: Job | None) -> None:
         return
     if job.params.get("ledger"):
         happened(job.params["ledger"], f"retried:{job.key}")
-    if job.params.get("hook") not in (None, "none", "refuse"):
-        strike(job.params["hook"], job.params.get("once_file", ""))
+    hook, once_file = job.params.get("hook", "none"), job.params.get("once_file", "")
+    if hook == "kill_once_committed":
+        transaction.on_commit(lambda: strike("kill", once_file))
+    elif hook != "refuse":
+        strike(hook, once_file)
 
 
 @job_kind("drills.bulk_risky", risk=3, max_retries=0)

@@ -67,14 +67,19 @@ def started(operation: Operation, user: User) -> Operation:
     return start(operation.pk, actor=actor(user), reason=WHY)
 
 
+def engine_of(operation: Operation) -> Job:
+    """The newest job that drives it."""
+    operation.refresh_from_db()
+    assert operation.job_id is not None
+    return Job.objects.get(pk=operation.job_id)
+
+
 def turn(operation: Operation) -> Operation:
     """One execution of the engine, whatever it had to wait for; its gate still holds it."""
-    operation.refresh_from_db()
-    engine = Job.objects.filter(pk=operation.job_id, state=State.QUEUED)
-    engine.update(run_at=Now())
+    engine = engine_of(operation)
+    Job.objects.filter(pk=engine.pk, state=State.QUEUED).update(run_at=Now())
     Operation.objects.filter(pk=operation.pk).update(paced_until=None)
-    if operation.job_id is not None:
-        runner.execute(ENGINE, operation.job_id)
+    runner.execute(ENGINE, engine.pk)
     operation.refresh_from_db()
     return operation
 

@@ -26,6 +26,7 @@ from tests.integration.bulk_scene import (
     WHY,
     actor,
     drafted,
+    engine_of,
     member,
     outcomes,
     rows,
@@ -46,10 +47,6 @@ pytestmark = pytest.mark.django_db(transaction=True)
 @pytest.fixture
 def acme() -> Workspace:
     return Workspace.objects.create(slug="acme", name="Acme")
-
-
-def run_of(operation: Operation) -> Job:
-    return Job.objects.get(pk=Operation.objects.get(pk=operation.pk).job_id)
 
 
 def results(operation: Operation) -> list[str]:
@@ -80,7 +77,7 @@ def test_a_paused_operation_begins_no_item_and_goes_on_after_the_last(
     paused = pause(operation.pk, actor=actor(ana), reason="lunch")
     assert (paused.state, paused.note) == ("paused", "ana: lunch")
     assert outcomes(turn(operation)) == {"done": 2, "pending": 4}
-    assert run_of(operation).attempt == 1, "its gate lets no worker claim the engine"
+    assert engine_of(operation).attempt == 1, "its gate lets no worker claim the engine"
     going = resume_operation(operation.pk, actor=actor(ana), reason="back")
     assert (going.state, going.note, going.watched_from) == ("running", "", 3)
     for _ in range(3):
@@ -101,12 +98,12 @@ def test_a_paused_engine_is_published_only_once_it_goes_on(acme: Workspace) -> N
     ana = member(acme)
     operation = started(drafted(acme, ana), ana)
     pause(operation.pk, actor=actor(ana), reason=WHY)
-    Job.objects.filter(pk=operation.job_id).update(wake_at=Now())
+    Job.objects.filter(pk=engine_of(operation).pk).update(wake_at=Now())
     sweep()
-    assert (run_of(operation).publishes, run_of(operation).wait_reason) == (0, "throttled")
+    assert (engine_of(operation).publishes, engine_of(operation).wait_reason) == (0, "throttled")
     resume_operation(operation.pk, actor=actor(ana), reason=WHY)
     sweep()
-    assert run_of(operation).publishes == 1
+    assert engine_of(operation).publishes == 1
 
 
 def test_a_gate_that_somebody_opened_by_hand_does_not_let_a_paused_one_go_on(
@@ -118,7 +115,7 @@ def test_a_gate_that_somebody_opened_by_hand_does_not_let_a_paused_one_go_on(
     pause(operation.pk, actor=actor(ana), reason=WHY)
     gates.open_again(acme.pk, operation.gate)
     assert outcomes(turn(operation)) == {"pending": 1}
-    assert run_of(operation).wait_reason == "deferred"
+    assert engine_of(operation).wait_reason == "deferred"
 
 
 def test_a_stopped_operation_keeps_what_it_did_and_its_engine_ends(
@@ -133,7 +130,7 @@ def test_a_stopped_operation_keeps_what_it_did_and_its_engine_ends(
     assert (stopped.state, stopped.note) == ("stopped", "ana: wrong kind")
     assert stopped.finished_at is not None
     assert outcomes(turn(operation)) == {"done": 1, "pending": 3}
-    assert run_of(operation).state == "succeeded"
+    assert engine_of(operation).state == "succeeded"
     assert operation.state == "stopped"
     with pytest.raises(OperationConflict, match="the operation is stopped"):
         resume_operation(operation.pk, actor=actor(ana), reason=WHY)
@@ -146,7 +143,7 @@ def test_a_paused_operation_and_a_draft_can_be_stopped(acme: Workspace) -> None:
     pause(paused.pk, actor=actor(ana), reason=WHY)
     stop(paused.pk, actor=actor(ana), reason=WHY)
     assert turn(paused).state == "stopped"
-    assert run_of(paused).state == "succeeded"
+    assert engine_of(paused).state == "succeeded"
     assert stop(drafted(acme, ana).pk, actor=actor(ana), reason=WHY).state == "stopped"
 
 
@@ -154,7 +151,7 @@ def test_pause_waits_for_the_item_under_way_and_holds_the_next(acme: Workspace) 
     rows(acme, 2)
     ana = member(acme)
     operation = started(drafted(acme, ana), ana)
-    engine_row = Job.objects.filter(pk=operation.job_id)
+    engine_row = Job.objects.filter(pk=engine_of(operation).pk)
     with meanwhile(lambda: pause(operation.pk, actor=actor(ana), reason=WHY)):
         list(engine_row.select_for_update())  # as a step of the engine does
         item = OperationItem.objects.filter(operation=operation, position=1)
@@ -179,9 +176,9 @@ def test_the_rate_lets_so_many_through_and_puts_the_engine_back(acme: Workspace)
     rows(acme, 3)
     ana = member(acme)
     operation = started(drafted(acme, ana, care=replace(QUICK, rate_per_minute=2)), ana)
-    runner.execute(ENGINE, run_of(operation).pk)
+    runner.execute(ENGINE, engine_of(operation).pk)
     assert outcomes(operation) == {"done": 1, "pending": 2}
-    job = run_of(operation)
+    job = engine_of(operation)
     assert (job.state, job.wait_reason, job.failures) == ("queued", "deferred", 0)
     operation.refresh_from_db()
     assert operation.paced_until is not None
@@ -198,7 +195,7 @@ def test_skipped_items_use_none_of_the_rate(acme: Workspace) -> None:
     rows(acme, 4, params={"hook": "refuse"})
     ana = member(acme)
     operation = started(drafted(acme, ana, care=replace(QUICK, rate_per_minute=1)), ana)
-    runner.execute(ENGINE, run_of(operation).pk)
+    runner.execute(ENGINE, engine_of(operation).pk)
     assert outcomes(operation) == {"skipped": 4}
 
 
@@ -211,7 +208,7 @@ def test_the_rest_waits_until_the_canary_has_ended_well(acme: Workspace) -> None
     first, second = results(operation)
     end([first], State.SUCCEEDED)
     assert outcomes(turn(operation)) == {"done": 2, "pending": 3}
-    assert run_of(operation).wait_reason == "deferred"
+    assert engine_of(operation).wait_reason == "deferred"
     end([second], State.SUCCEEDED)
     assert outcomes(turn(operation)) == {"done": 5}
     assert operation.state == "finished"
@@ -346,12 +343,12 @@ def test_an_engine_that_dies_pauses_it_and_go_resumes_the_engine(
     turn(operation)
     monkeypatch.setattr(engine, "_next", broken)
     turn(operation)
-    first = run_of(operation)
+    first = engine_of(operation)
     assert (first.state, operation.state) == ("dead", "paused")
     assert operation.note == f"its engine, job {first.pk}, is dead (terminal)"
     monkeypatch.undo()
     resume_operation(operation.pk, actor=actor(ana), reason=WHY)
-    second = run_of(operation)
+    second = engine_of(operation)
     assert (second.retry_of_id, second.steps.count()) == (first.pk, 2)
     assert turn(operation).state == "finished"
     assert outcomes(operation) == {"done": 4}
@@ -374,8 +371,8 @@ def test_retrying_the_engines_job_lets_its_operation_go_on_without_repeating_an_
     monkeypatch.setattr(engine, "_next", broken)
     turn(operation)
     monkeypatch.undo()
-    again = retry(run_of(operation).pk, mode=mode, actor=actor(ana), reason=WHY)
-    assert run_of(operation).pk == again.pk
+    again = retry(engine_of(operation).pk, mode=mode, actor=actor(ana), reason=WHY)
+    assert engine_of(operation).pk == again.pk
     assert turn(operation).state == "finished"
     assert successors(acme) == 3
 
@@ -389,7 +386,7 @@ def test_stopping_one_whose_engine_is_dead_resolves_the_engine(
     monkeypatch.setattr(engine, "_next", broken)
     turn(operation)
     stop(operation.pk, actor=actor(ana), reason="given up")
-    job = run_of(operation)
+    job = engine_of(operation)
     assert (job.state, job.resolution) == ("dead", "given up")
     with pytest.raises(Refused, match="the operation that this job drove is stopped"):
         retry(job.pk, mode="resume", actor=SYSTEM, reason=WHY)
@@ -403,7 +400,7 @@ def test_resolving_the_engines_job_stops_its_operation(
     operation = started(drafted(acme, ana), ana)
     monkeypatch.setattr(engine, "_next", broken)
     turn(operation)
-    resolve_job(run_of(operation).pk, actor=SYSTEM, reason=WHY)
+    resolve_job(engine_of(operation).pk, actor=SYSTEM, reason=WHY)
     operation.refresh_from_db()
     assert operation.state == "stopped"
 
@@ -413,8 +410,8 @@ def test_the_engines_job_is_not_cancelled_under_its_operation(acme: Workspace) -
     ana = member(acme)
     operation = started(drafted(acme, ana), ana)
     with pytest.raises(Refused, match=f"job operation stop {operation.pk}"):
-        cancel(run_of(operation).pk, actor=SYSTEM, reason=WHY)
-    assert run_of(operation).state == "queued"
+        cancel(engine_of(operation).pk, actor=SYSTEM, reason=WHY)
+    assert engine_of(operation).state == "queued"
 
 
 @pytest.mark.parametrize("paused", [True, False])
@@ -426,7 +423,7 @@ def test_closing_the_workspace_stops_it(acme: Workspace, *, paused: bool) -> Non
         pause(operation.pk, actor=actor(ana), reason=WHY)
     close(acme.pk, actor=SYSTEM, reason=WHY)
     operation.refresh_from_db()
-    assert (operation.state, run_of(operation).state) == ("stopped", "cancelled")
+    assert (operation.state, engine_of(operation).state) == ("stopped", "cancelled")
     assert not Gate.objects.exists()
 
 

@@ -30,6 +30,7 @@ from tests.integration.bulk_scene import (
     actor,
     codes,
     drafted,
+    engine_of,
     member,
     outcomes,
     rows,
@@ -252,7 +253,7 @@ def test_a_start_is_done_once_and_asks_for_a_reason(acme: Workspace) -> None:
         {"state": "draft"},
         {"state": "running", "verb": "resume", "size": 1},
     )
-    engine = Job.objects.get(pk=first.job_id)
+    engine = engine_of(first)
     assert (engine.kind, engine.queue, engine.key) == (
         "jobs.operation",
         "operations",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -81,7 +82,7 @@ def test_each_item_is_audited_in_the_name_and_for_the_reason_of_who_started_it(
 def test_it_restarts_resolves_and_cancels(
     acme: Workspace, verb: str, matching: str, left: set[tuple[str, bool]]
 ) -> None:
-    waiting = {"state": "queued", "cause": "", "finished_at": None, "run_at": LATER}
+    waiting: dict[str, Any] = {"state": "queued", "cause": "", "finished_at": None, "run_at": LATER}
     rows(acme, 3, **(waiting if verb == "cancel" else {}))
     ana = member(acme)
     operation = turns(started(drafted(acme, ana, verb=verb, matching=matching), ana))
