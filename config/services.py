@@ -1,8 +1,9 @@
 """The example services of a machine of one's own: the registry and the payment provider.
 
-Who needs one says where it listens in a file in FIREDOOR_VAR, ``registry.url`` for instance, and
-their clients look there when no address is configured. So the jobs find it, whichever process runs
-them. Ledgers are kept in FIREDOOR_VAR too, so a service that is started again knows every key.
+Who starts one notes where it listens in a file in FIREDOOR_VAR, ``registry.url`` for instance, and
+their clients look there when no address is configured: so jobs find it, whichever process runs
+them. Ledgers are kept there too, so a service that is started again knows every key. In a
+deployment there is none of this.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from typing import Protocol
 import httpx2
 from django.conf import settings
 
-from config.env import ENV
 from examples.payments.provider import Provider
 from examples.registry.server import Registry
 
@@ -38,7 +38,7 @@ _started: list[Service] = []
 
 def start_all() -> None:
     """Start what is not configured, for the life of this process; nothing in a deployment."""
-    if not ENV.deployed:
+    if settings.FIREDOOR_EXAMPLES is not None:
         _started.extend(_start(name) for name in _SERVICES if configured(name) is None)
 
 
@@ -76,7 +76,7 @@ def answers(url: str) -> bool:
 
 def ledger(name: str) -> Path:
     """Where a service that was started here keeps what it did."""
-    return ENV.var / f"{name}.jsonl"
+    return _folder() / f"{name}.jsonl"
 
 
 def _start(name: str) -> Service:
@@ -96,4 +96,11 @@ def _announced(name: str) -> str | None:
 
 
 def _note(name: str) -> Path:
-    return ENV.var / f"{name}.url"
+    return _folder() / f"{name}.url"
+
+
+def _folder() -> Path:
+    folder: Path | None = settings.FIREDOOR_EXAMPLES
+    if folder is None:
+        raise RuntimeError("a deployment has no example services")
+    return folder

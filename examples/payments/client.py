@@ -15,7 +15,6 @@ import uuid
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -70,9 +69,9 @@ def provider_url() -> str:
     Else the one that ``manage.py serve`` or ``demo`` has started on this machine.
     """
     url = getattr(settings, "PAYMENTS_URL", None) or os.environ.get("PAYMENTS_URL")
-    announced = Path(settings.FIREDOOR_VAR) / "payments.url"
-    if not url and announced.exists():
-        url = announced.read_text().strip()
+    examples = settings.FIREDOOR_EXAMPLES
+    if not url and examples and (note := examples / "payments.url").exists():
+        url = note.read_text().strip()
     if not url:
         raise ImproperlyConfigured(
             "No payment was tried: PAYMENTS_URL is not set. Start one with"

@@ -36,9 +36,10 @@ def begun(bench: Bench, attempt: int) -> Begun:
     return Begun(Bench(bench.root_id, writer, attempt).apply, prior)
 
 
-def is_applied(job_id: UUID) -> bool:
-    """Whether the job's apply is done, by itself or by the job that it retries."""
-    return Step.objects.filter(job_id=job_id, name=APPLY, state=StepState.DONE).exists()
+def is_begun(job_id: UUID) -> bool:
+    """Whether the job's apply was begun, by itself or by the job that it retries."""
+    begun = (StepState.STARTED, StepState.DONE)
+    return Step.objects.filter(job_id=job_id, name=APPLY, state__in=begun).exists()
 
 
 def last_state(root_id: UUID) -> StateMark | None:

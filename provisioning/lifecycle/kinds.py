@@ -17,7 +17,6 @@ from typing import Any
 from jobs.kinds import Job, Refused, Run, job_kind
 from jobs.states import State as JobState
 from jobs.states import Verb
-from provisioning.lifecycle import evidence
 from provisioning.lifecycle.folders import Bench
 from provisioning.lifecycle.models import Lifecycle
 from provisioning.lifecycle.moves import move
@@ -40,8 +39,7 @@ def provision(run: Run, *, slug: str, variables: dict[str, Any] | None = None) -
     with nothing_applied():
         stack = stack_of(slug, variables or {})
     planned = run(plan, bench, stack)
-    if not evidence.is_applied(run.job_id):
-        lay_out(bench, stack, planned)
+    lay_out(bench, stack, planned)
     run(apply, bench, stack, planned)
     verified = run(verify, bench, stack)
     registered = run(register, slug)

@@ -10,7 +10,6 @@ import ssl
 import uuid
 from datetime import timedelta
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -42,11 +41,13 @@ def register(key: str, slug: str) -> dict[str, Any]:
 
 def address() -> str:
     """Return the registry's address: the setting, else that of this machine's example registry."""
-    announced = Path(settings.FIREDOOR_VAR) / "registry.url"
     if settings.FIREDOOR_REGISTRY_URL:
         return str(settings.FIREDOOR_REGISTRY_URL)
-    if announced.exists():
-        return announced.read_text().strip()
+    if (
+        settings.FIREDOOR_EXAMPLES
+        and (note := settings.FIREDOOR_EXAMPLES / "registry.url").exists()
+    ):
+        return note.read_text().strip()
     raise Terminal(
         "Nothing was registered: REGISTRY_URL is not set, and no example registry runs on this"
         " machine. Set it, or start `manage.py serve`; then retry from the failed step.",

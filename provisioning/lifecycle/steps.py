@@ -58,10 +58,13 @@ def lay_out(bench: Bench, stack: Stack, planned: dict[str, Any]) -> None:
     """Make the apply's folder ready. Plain code, to be called before the intent commits.
 
     From then on the folder proves to this host whether the apply was started; and what fails
-    here, a provider that cannot be had for instance, leaves nothing in doubt.
+    here, a provider that cannot be had for instance, leaves nothing in doubt. An apply that was
+    begun is kept or asked about first, so it gets no more than the empty folder.
     """
+    bench.apply.mkdir(mode=0o700, exist_ok=True)
+    if evidence.is_begun(bench.job_id):
+        return
     with nothing_applied():
-        bench.apply.mkdir(mode=0o700, exist_ok=True)
         file = plans.restore(planned["plan"], planned["sha256"], bench.apply)
         prepare.prepare(stack, bench.apply, lock=planfile.lock_file(file))
 

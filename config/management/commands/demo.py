@@ -61,7 +61,7 @@ class Command(BaseCommand):
 
 
 def _refuse_what_is_not_ready() -> None:
-    if ENV.deployed:
+    if settings.FIREDOOR_EXAMPLES is None:
         raise CommandError(
             "Nothing was done: the demo makes a user and workspaces, and is for a machine of your"
             f" own. FIREDOOR_ENVIRONMENT says {settings.FIREDOOR_ENVIRONMENT!r}; `local` is one."

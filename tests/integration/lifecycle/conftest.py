@@ -18,7 +18,7 @@ from workspaces.models import Workspace
 def root(tmp_path: Path, settings: Settings) -> Path:
     """The test's own FIREDOOR_VAR: its states, folders, plans and effects."""
     real_tool()
-    settings.FIREDOOR_VAR = tmp_path
+    settings.FIREDOOR_EXAMPLES = tmp_path
     settings.FIREDOOR_PROVISIONING = tmp_path / "provisioning"
     settings.MEDIA_ROOT = tmp_path / "media"
     return tmp_path

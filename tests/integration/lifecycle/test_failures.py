@@ -174,7 +174,7 @@ def test_without_a_registry_nothing_is_registered(
     assert (job.cause, steps(job)["register"]) == ("terminal", "not_done")
     assert "REGISTRY_URL" in last(job).message
 
-    (Path(settings.FIREDOOR_VAR) / "registry.url").write_text(f"{control.url}\n")
+    (settings.FIREDOOR_EXAMPLES / "registry.url").write_text(f"{control.url}\n")
     assert retried(job).state == "succeeded"
 
 

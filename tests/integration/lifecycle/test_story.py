@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+from django.core.files.storage import default_storage
 
 from alerts.models import Alert
+from examples.payments.faults import Fault
 from examples.registry.control import RegistryControl
 from jobs.models import Job
 from provisioning.lifecycle.request import request
@@ -79,8 +83,6 @@ def test_the_registry_is_down_and_a_retry_repeats_no_finished_step(
 def test_an_answer_that_got_lost_registers_nothing_twice(
     workspace: Workspace, control: RegistryControl
 ) -> None:
-    from examples.payments.faults import Fault
-
     control.script(Fault(drop=True, effect=True))
 
     job = provisioned(workspace)
@@ -100,12 +102,8 @@ def test_a_request_is_made_once(workspace: Workspace) -> None:
 
 
 def test_a_plan_and_its_folder_are_private_and_nothing_is_left_in_the_folder(
-    workspace: Workspace, root: object
+    workspace: Workspace, root: Path
 ) -> None:
-    from pathlib import Path
-
-    from django.core.files.storage import default_storage
-
     job = provisioned(workspace)
 
     planned = job.steps.get(name="plan").output
@@ -113,5 +111,4 @@ def test_a_plan_and_its_folder_are_private_and_nothing_is_left_in_the_folder(
     stored = Path(default_storage.path(planned["plan"]))
     assert planned["sha256"] in stored.name
     assert stored.stat().st_mode & 0o777 == 0o600
-    assert isinstance(root, Path)
-    assert list((root / "work").iterdir()) == []
+    assert list((root / "provisioning/work").iterdir()) == []

@@ -46,7 +46,7 @@ def worker(job: Job, *, before: str = "") -> Iterator[subprocess.Popen[bytes]]:
         **os.environ,
         "DATABASE_URL": url._replace(path=f"/{connection.settings_dict['NAME']}").geturl(),
         "DJANGO_SETTINGS_MODULE": "config.settings",
-        "FIREDOOR_VAR": str(settings.FIREDOOR_VAR),
+        "FIREDOOR_VAR": str(settings.FIREDOOR_EXAMPLES),
         "REGISTRY_URL": settings.FIREDOOR_REGISTRY_URL or "",
     }
     command = [sys.executable, "-c", _RUN.format(before=before), str(job.pk)]
