@@ -30,6 +30,7 @@ from provisioning.lifecycle.steps import apply, lay_out, plan, ready, register, 
     "provisioning.provision",
     steps=(plan, apply, verify, register, ready),
     queue="provisioning",
+    runbook="docs/runbooks/provisioning.md",
     soft_time_limit=2640,
     time_limit=2700,
 )

@@ -9,6 +9,7 @@ from django.core.files.storage import default_storage
 from pytest_django import Settings
 
 from alerts.models import Alert
+from config.env import ROOT
 from examples.registry.control import RegistryControl
 from jobs.kinds import Transient
 from jobs.models import Job
@@ -54,6 +55,7 @@ def test_a_partial_apply_needs_a_person_and_then_a_new_plan(
     assert "[apply_partial]" in last(job).message
     assert "completed: terraform_data.network" in last(job).message
     assert Alert.objects.filter(severity="critical").count() == 2
+    assert (ROOT / Alert.objects.all()[0].runbook).is_file()
     assert (again.cause, words(again)["apply"]) == ("uncertain", "runs")
     assert successor.state == "succeeded"
     assert effects(workspace) == {"network": 1, "database": 1}
