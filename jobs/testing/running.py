@@ -1,0 +1,73 @@
+"""Running jobs now, and taking them away from their workers, by moving the rows' timestamps."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import timedelta
+
+from django.db.models import QuerySet
+from django.db.models.functions import Now
+
+from jobs import drain as due
+from jobs import moves, registry, runner
+from jobs.fence import Claim
+from jobs.models import Job
+from jobs.states import State
+from jobs.sweep import sweep
+from jobs.worker import identity
+
+ELSEWHERE = "elsewhere/another-boot/1/1/1"
+
+
+def drain(*, limit: int = 100) -> int:
+    """Run every queued job to its end, due or not; answers how many attempts that took.
+
+    A wait (backoff, ``eta``, deferral) is passed by moving ``run_at``, never by waiting. Raises
+    AssertionError if jobs are still queued after ``limit`` attempts: one of them defers for ever.
+    """
+    for ran in range(limit):
+        Job.objects.filter(state=State.QUEUED).update(run_at=Now())
+        if not due.drain(limit=1):
+            return ran
+    waiting = list(Job.objects.filter(state=State.QUEUED).values_list("kind", "key")[:5])
+    raise AssertionError(f"after {limit} attempts these are still queued: {waiting}")
+
+
+def attempt(job: Job) -> Job:
+    """The job after one attempt, begun now whatever it had to wait for.
+
+    A job that cannot be claimed (running, final, past its deadline) is returned as it is.
+    """
+    Job.objects.filter(pk=job.pk, state=State.QUEUED).update(run_at=Now())
+    runner.execute(job.kind, job.pk)
+    job.refresh_from_db()
+    return job
+
+
+def leave_for_dead(job: Job | uuid.UUID) -> None:
+    """Let a running job's worker be a process that is gone, and its lease be over; then reap it."""
+    gone = f"{identity().rpartition('/')[0]}/0"
+    _running(job).update(worker=gone, lease_until=Now() - timedelta(seconds=1))
+    sweep(reap_now=True)
+
+
+def lose_lease(job: Job | uuid.UUID) -> Claim | None:
+    """Let another worker take a running job, while its own still runs and knows nothing of it.
+
+    Answers what the other one holds, or None if the loss was one too many and the job is dead.
+    Not inside a ``local`` step: its transaction holds the row, so nobody can take the job there.
+    """
+    _running(job).update(lease_until=Now() - timedelta(seconds=1))
+    sweep(reap_now=True)
+    taken = Job.objects.get(pk=_id(job))
+    Job.objects.filter(pk=taken.pk, state=State.QUEUED).update(run_at=Now())
+    limit = registry.named(taken.kind).time_limit
+    return moves.claim(taken.pk, worker=ELSEWHERE, lease=limit, time_limit=limit)
+
+
+def _running(job: Job | uuid.UUID) -> QuerySet[Job]:
+    return Job.objects.filter(pk=_id(job), state=State.RUNNING)
+
+
+def _id(job: Job | uuid.UUID) -> uuid.UUID:
+    return job.pk if isinstance(job, Job) else job
