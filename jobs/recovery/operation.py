@@ -63,7 +63,7 @@ class _Deed:
     def _done(self, seen: Operation, work: Callable[[Operation], None], right: str) -> Operation:
         require(self.actor, right, seen.workspace_id)
         operation = _locked(seen)
-        if audit.earlier(self.operation_id) is not None:
+        if self._earlier(operation):
             return operation
         before = {"state": operation.state}
         work(operation)
@@ -81,6 +81,15 @@ class _Deed:
             after={"state": operation.state, "verb": operation.verb, "size": operation.eligible},
         )
         return operation
+
+    def _earlier(self, operation: Operation) -> bool:
+        """Whether this very deed was done before; OperationRepeated where its id did another."""
+        event = audit.earlier(self.operation_id)
+        if event is None or self.operation_id is None:
+            return False
+        if (event.object_id, event.action) != (str(operation.pk), f"operation.{self.name}"):
+            raise audit.OperationRepeated(self.operation_id)
+        return True
 
 
 def start(

@@ -37,6 +37,7 @@ from tests.integration.bulk_scene import (
 )
 from tests.integration.meanwhile import meanwhile
 from workspaces.actors import SYSTEM
+from workspaces.audit import OperationRepeated
 from workspaces.closing import close
 from workspaces.models import AuditEvent, Membership, Workspace
 from workspaces.permissions import NotAllowed, Role
@@ -434,6 +435,8 @@ def test_a_deed_on_an_operation_is_done_once(acme: Workspace) -> None:
     for _ in range(2):
         pause(operation.pk, actor=actor(ana), reason=WHY, operation_id=form)
     assert AuditEvent.objects.filter(action="operation.pause").count() == 1
+    with pytest.raises(OperationRepeated):
+        stop(operation.pk, actor=actor(ana), reason=WHY, operation_id=form)
 
 
 def test_two_who_start_one_draft_make_one_engine(acme: Workspace) -> None:

@@ -15,6 +15,13 @@ from django.core.management.base import BaseCommand, CommandError
 from jobs import registry
 from jobs.enqueue import enqueue
 from jobs.errors import ParamsInvalid
+from jobs.management.bulk import (
+    add_bulk_options,
+    add_operation_command,
+    is_bulk,
+    run_bulk,
+    run_operation,
+)
 from jobs.models import Job
 from jobs.recovery.cancel import cancel
 from jobs.recovery.preflight import visible_job
@@ -62,11 +69,18 @@ class Command(BaseCommand):
         wait = verb("wait", "wait until a job has ended")
         wait.add_argument("id")
         wait.add_argument("--timeout", type=float, default=60.0, metavar="S", help="seconds")
-        again = _reasoned(verb("retry", "retry a dead or cancelled job"))
+        again = verb("retry", "retry a dead or cancelled job, or many")
         again.add_argument("--restart", action="store_true", help="rerun from the start")
-        _reasoned(verb("cancel", "cancel a job"))
-        _reasoned(verb("resolve", "close a dead letter without running it"))
-        seen = _reasoned(verb("reconcile", "record what was observed about an open step"))
+        for bulk in (
+            again,
+            verb("cancel", "cancel a job, or many"),
+            verb("resolve", "close a dead letter without running it, or many"),
+        ):
+            add_bulk_options(bulk)
+        add_operation_command(verb("operation", "look at, start, hold and end bulk deeds"))
+        seen = verb("reconcile", "record what was observed about an open step")
+        seen.add_argument("id")
+        seen.add_argument("--reason", required=True, metavar="TEXT", help="why; it is audited")
         seen.add_argument("--step", required=True)
         seen.add_argument("--outcome", required=True, choices=[o.value for o in Observation])
         seen.add_argument("--output", default="null", metavar="JSON", help="what it returned")
@@ -120,14 +134,27 @@ class Command(BaseCommand):
 
     def _retry(self, options: dict[str, Any]) -> None:
         mode = "restart" if options["restart"] else "resume"
+        if is_bulk(options):
+            run_bulk(mode, options, self.stdout.write)
+            return
         job = retry(options["id"], mode=mode, actor=SYSTEM, reason=options["reason"])
         self._print(job, options, {"created": job.created})
 
     def _cancel(self, options: dict[str, Any]) -> None:
-        self._print(cancel(options["id"], actor=SYSTEM, reason=options["reason"]), options)
+        self._done("cancel", cancel, options)
 
     def _resolve(self, options: dict[str, Any]) -> None:
-        self._print(resolve(options["id"], actor=SYSTEM, reason=options["reason"]), options)
+        self._done("resolve", resolve, options)
+
+    def _done(self, verb: str, service: Callable[..., Job], options: dict[str, Any]) -> None:
+        if is_bulk(options):
+            run_bulk(verb, options, self.stdout.write)
+        else:
+            job = service(options["id"], actor=SYSTEM, reason=options["reason"])
+            self._print(job, options)
+
+    def _operation(self, options: dict[str, Any]) -> None:
+        run_operation(options, self.stdout.write)
 
     def _reconcile(self, options: dict[str, Any]) -> None:
         job = reconcile(
@@ -153,12 +180,6 @@ class Command(BaseCommand):
         for step in told["steps"]:
             kept = f", kept from job {step['carried_from']}" if step["carried_from"] else ""
             self.stdout.write(f"  step {step['name']} ({step['effect']}): {step['state']}{kept}")
-
-
-def _reasoned(parser: ArgumentParser) -> ArgumentParser:
-    parser.add_argument("id")
-    parser.add_argument("--reason", required=True, metavar="TEXT", help="why; it is audited")
-    return parser
 
 
 def _json(option: str, text: str) -> Any:
