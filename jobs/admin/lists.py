@@ -38,7 +38,7 @@ _LAST = (
 )
 
 
-class _Equals(admin.SimpleListFilter):
+class EqualsFilter(admin.SimpleListFilter):
     """Rows whose field has one of a closed set of values."""
 
     values: tuple[str, ...] = ()
@@ -51,17 +51,17 @@ class _Equals(admin.SimpleListFilter):
         return queryset.filter(**{str(self.parameter_name): value}) if value else queryset
 
 
-class StateFilter(_Equals):
+class StateFilter(EqualsFilter):
     title = parameter_name = "state"
     values = tuple(state.value for state in State)
 
 
-class CauseFilter(_Equals):
+class CauseFilter(EqualsFilter):
     title = parameter_name = "cause"
     values = tuple(cause.value for cause in Cause)
 
 
-class WaitFilter(_Equals):
+class WaitFilter(EqualsFilter):
     """Queued jobs by why they wait; the reason of an ended job's last wait is history."""
 
     title = "waits for"
@@ -73,7 +73,7 @@ class WaitFilter(_Equals):
         return queryset.filter(state=State.QUEUED, wait_reason=value) if value else queryset
 
 
-class KindFilter(_Equals):
+class KindFilter(EqualsFilter):
     """The kinds this process knows: asking the rows would read the whole table."""
 
     title = parameter_name = "kind"
