@@ -34,8 +34,6 @@ from tests.integration.lifecycle.looking import (
 from workspaces.actors import SYSTEM
 from workspaces.models import Workspace
 
-pytestmark = pytest.mark.sqlite
-
 
 def test_a_partial_apply_needs_a_person_and_then_a_new_plan(
     workspace: Workspace, root: Path, module: Path
