@@ -62,15 +62,10 @@ def job_of(lifecycle: Lifecycle) -> Job:
 
 def effects(workspace: Workspace) -> Counter[str]:
     """How often each resource of a workspace was really created."""
-    return created(workspace.slug)
-
-
-def created(slug: str) -> Counter[str]:
-    """The same, by the name that the stack was given."""
     ledger = effects_ledger()
     lines = ledger.read_text().splitlines() if ledger.exists() else []
     found = [line.split() for line in lines]
-    return Counter(resource for name, resource, _ in found if name == slug)
+    return Counter(resource for slug, resource, _ in found if slug == workspace.slug)
 
 
 def steps(job: Job) -> dict[str, str]:
