@@ -136,7 +136,6 @@ def _row(
         "traceparent": origin.traceparent if _TRACEPARENT.match(origin.traceparent) else "",
         "deadline": spec.deadline.total_seconds() if spec.deadline else None,
         "eta": eta,
-        "countdown": 0.0,
         "waits": eta is not None,
         "shared": spec.per_workspace is not None,
     }

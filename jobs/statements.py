@@ -34,6 +34,7 @@ UNREACHABLE = (OperationalError, InterfaceError)
 _PAUSES = (0.0, 0.2, 1.0)
 _CONTENTION = frozenset({"40001", "40P01"})  # serialisation failure, deadlock
 _MARK = re.compile(r"@(now|after|json|time|uuid|greatest)\b(?:\((\w+)\))?")
+# To the millisecond, as Django's own Now(): equal moments must compare equal as texts.
 _SQLITE_NOW = "STRFTIME('%%Y-%%m-%%d %%H:%%M:%%f', 'NOW')"
 _POSTGRESQL = {
     "now": "statement_timestamp()",

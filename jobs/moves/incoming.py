@@ -21,7 +21,7 @@ SELECT @uuid(id), w.id, %(kind)s, %(key)s, @json(params), %(digest)s, %(version)
   CASE WHEN %(waits)s THEN 'scheduled' ELSE '' END, CASE WHEN %(waits)s THEN @now END,
   {deadline}, @uuid(id), %(actor)s, %(request_id)s, %(traceparent)s
 FROM workspaces_workspace w
-CROSS JOIN (SELECT COALESCE(@time(eta), @after(countdown)) AS run_at) m
+CROSS JOIN (SELECT COALESCE(@time(eta), @now) AS run_at) m
 WHERE w.id = %(workspace)s AND w.closed_at IS NULL {lock}
 ON CONFLICT (workspace_id, kind, key) WHERE retry_of_id IS NULL DO NOTHING
 RETURNING id

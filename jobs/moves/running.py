@@ -19,7 +19,8 @@ _BEGIN = Fenced(
     _HOLD,
     _STANDING,
     """INSERT INTO jobs_step (job_id, name, effect, boundary, state, attempt, intent_at, opens_at)
-    SELECT j.id, %(name)s, %(effect)s, %(boundary)s, 'started', j.attempt, @now, @after(remembers)
+    SELECT j.id, %(name)s, %(effect)s, %(boundary)s, 'started', j.attempt, @now,
+      CASE WHEN %(remembers)s = 0 THEN @now ELSE @after(remembers) END
     FROM j WHERE true
     ON CONFLICT (job_id, name) DO UPDATE SET state = 'started', attempt = excluded.attempt,
       intent_at = excluded.intent_at, opens_at = excluded.opens_at, carried_from = NULL
