@@ -62,7 +62,7 @@ def lose_lease(job: Job | uuid.UUID) -> Claim | None:
     taken = Job.objects.get(pk=_id(job))
     Job.objects.filter(pk=taken.pk, state=State.QUEUED).update(run_at=Now())
     limit = registry.named(taken.kind).time_limit
-    return moves.claim(taken.pk, worker=ELSEWHERE, lease=limit, time_limit=limit)
+    return moves.claim(taken.pk, taken.kind, worker=ELSEWHERE, lease=limit, time_limit=limit)
 
 
 def _running(job: Job | uuid.UUID) -> QuerySet[Job]:
