@@ -10,8 +10,10 @@ from django.db.models.functions import Now
 from config.doctor.answer import Answer, ok, warn
 from config.doctor.check import check
 from config.doctor.sight import Sight
-from jobs.models import Gate, Job, Lock
-from jobs.states import FINAL, State, WaitReason
+from jobs.models import Gate, Job, Lock, Operation
+from jobs.models.operation import GATE as PAUSED
+from jobs.redaction import scrub
+from jobs.states import FINAL, OperationState, State, WaitReason
 
 LONG = timedelta(minutes=15)
 
@@ -34,6 +36,7 @@ def gate_closed(_sight: Sight) -> Answer:
         gate=OuterRef("name"),
     )
     gates = Gate.objects.filter(Exists(behind), closed_until__gt=Now() + LONG)
+    gates = gates.exclude(name__startswith=PAUSED)  # operations.paused tells of these
     closed = list(gates.order_by("-closed_until")[:5])
     if not closed:
         return ok("No job waits behind a gate that stays closed.")
@@ -42,6 +45,24 @@ def gate_closed(_sight: Sight) -> Answer:
         for gate in closed
     )
     return warn(f"Jobs wait behind closed gates: {words}.", [gate.name for gate in closed])
+
+
+@check(
+    "operations.paused",
+    needs="database.migrations",
+    command="manage.py job operation show ROW",
+)
+def operation_paused(_sight: Sight) -> Answer:
+    """Does every operation go on?
+
+    Somebody paused it, or it paused by itself: its canary or its stop rule spoke, or its engine
+    died. It goes on only when somebody says so (``manage.py job operation go``), or is stopped.
+    """
+    paused = list(Operation.objects.filter(state=OperationState.PAUSED).order_by("pk")[:5])
+    if not paused:
+        return ok("No operation is paused.")
+    words = "; ".join(f"{each.verb} of {each.eligible} ({scrub(each.note)})" for each in paused)
+    return warn(f"Operations are paused: {words}.", [each.pk for each in paused])
 
 
 @check("jobs.lock_abandoned", needs="database.migrations", command="manage.py job show ROW")

@@ -10,6 +10,7 @@ from jobs.models.ids import uuid7
 from jobs.states import ItemOutcome, OperationState
 from workspaces.models import Workspace
 
+GATE = "operation:"
 _ENDED = [OperationState.FINISHED.value, OperationState.STOPPED.value]
 
 
@@ -84,7 +85,7 @@ class Operation(models.Model):
     @property
     def gate(self) -> str:
         """The gate that its engine stands behind: closed while it is paused."""
-        return f"operation:{self.pk}"
+        return f"{GATE}{self.pk}"
 
 
 class OperationItem(models.Model):

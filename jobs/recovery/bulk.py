@@ -21,6 +21,7 @@ from jobs import registry
 from jobs.errors import Busy, OperationInvalid, Refused
 from jobs.failure import class_name
 from jobs.models import Job, Operation, OperationItem
+from jobs.models.operation import GATE
 from jobs.outcomes import Transient, classify
 from jobs.params import model_of
 from jobs.recovery import course, watch
@@ -239,7 +240,7 @@ SPEC = registry.KindSpec(
     retry_backoff=2,
     max_losses=20,
     deadline=None,
-    throttle=lambda operation_id: f"operation:{operation_id}",
+    throttle=lambda operation_id: f"{GATE}{operation_id}",
     before_hooks=[refuse],
     after_hooks=[follow],
 )

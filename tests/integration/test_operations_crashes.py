@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -22,9 +23,11 @@ from jobs.run import Run
 from jobs.states import State
 from jobs.stops import LeaseLost
 from jobs.sweep import sweep
+from jobs.testing import When, crash_at, drain
 from jobs.worker import identity
 from tests.drills.ledger import effects
 from tests.integration.bulk_scene import (
+    QUICK,
     drafted,
     engine_of,
     member,
@@ -117,6 +120,26 @@ def test_an_item_that_was_committed_is_not_done_again(acme: Workspace, tmp_path:
     assert successors(acme) == 4
     done = OperationItem.objects.filter(operation=operation).order_by("position")
     assert len(set(done.values_list("result_id", flat=True))) == 4
+
+
+@pytest.mark.sqlite
+@pytest.mark.parametrize("step", ["item", "canary"])
+@pytest.mark.parametrize("when", ["before", "during", "after"])
+def test_wherever_a_step_of_the_engine_dies_each_item_is_done_once(
+    acme: Workspace, step: str, when: When
+) -> None:
+    rows(acme, 4)
+    ana = member(acme)
+    operation = drafted(acme, ana, care=replace(QUICK, canary=2))
+    with crash_at(step, when):
+        started(operation, ana)
+        drain()
+    drain()
+    operation.refresh_from_db()
+    assert (operation.state, outcomes(operation)) == ("finished", {"done": 4})
+    assert engine_of(operation).losses == 1
+    assert successors(acme) == 4
+    assert AuditEvent.objects.filter(action="job.resume").count() == 4
 
 
 def test_a_worker_that_lost_its_lease_does_nothing_more(acme: Workspace) -> None:

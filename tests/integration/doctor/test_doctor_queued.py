@@ -6,14 +6,19 @@ from pathlib import Path
 
 import pytest
 from django.conf import settings
+from django.db import transaction
 
 from config.doctor.answer import Level
 from jobs import gates
 from jobs.models import Job, Lock
+from jobs.recovery.draft import draft
+from jobs.recovery.operation import pause, start
 from jobs.states import WaitReason
 from tests.drills.kinds import by_account, shared
+from tests.integration.bulk_scene import DEAD_ONES, WHY, rows
 from tests.integration.console_scene import dead, uncertain
 from tests.integration.doctor.asking import ago, ahead, asked, is_about, is_well, queued, running
+from workspaces.actors import SYSTEM
 from workspaces.models import Workspace
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.sqlite]
@@ -93,6 +98,20 @@ def test_behind_a_gate_that_stays_closed(acme: Workspace, tmp_path: Path) -> Non
     assert (finding.level, finding.rows) == (Level.WARN, ("account:42",))
     assert "HTTP 429 from the bank" in finding.sentence
     assert "open_again(WORKSPACE_ID, 'account:42')" in finding.command
+
+
+def test_behind_an_operation_that_is_paused(acme: Workspace) -> None:
+    rows(acme, 1)
+    operation = draft(acme, "resume", actor=SYSTEM, matching=DEAD_ONES)
+    is_well("operations.paused")
+    with transaction.atomic():  # so that inline mode does not run it before it is paused
+        start(operation.pk, actor=SYSTEM, reason=WHY)
+        pause(operation.pk, actor=SYSTEM, reason="lunch")
+    is_well("jobs.gate_closed")
+    finding = asked("operations.paused")
+    assert (finding.level, finding.rows) == (Level.WARN, (str(operation.pk),))
+    assert "resume of 1 (the system: lunch)" in finding.sentence
+    assert finding.command == f"manage.py job operation show {operation.pk}"
 
 
 def test_waiting_for_a_lock_whose_holder_is_over(acme: Workspace, tmp_path: Path) -> None:
