@@ -16,7 +16,7 @@ from jobs.kinds import (
     job_kind,
     step,
 )
-from tests.drills import held  # noqa: F401  its kinds are found through this module
+from tests.drills import bulk, held, talkative  # noqa: F401  their kinds are found through this
 from tests.drills.faults import strike
 from tests.drills.ledger import effects, happened
 
