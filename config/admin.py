@@ -34,13 +34,14 @@ class FailedEnvelopeAdmin(ReadOnlyAdmin):
     """
 
     workspace_field = None
-    list_display = ("date_done", "what", "failure", "worker")
+    list_display = ("date_done", "what", "status", "failure", "worker")
     ordering = ("-date_done",)
     search_fields = ("=task_id", "=task_name")
     search_help_text = "The exact message id or kind"
     fields = readonly_fields = (
         "what",
         "task_id",
+        "status",
         "failure",
         "woke",
         "worker",

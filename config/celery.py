@@ -6,7 +6,6 @@ from typing import Any
 
 from celery import Celery, signals
 from celery.utils.log import get_multiprocessing_logger
-from django.db import connections
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 
@@ -28,13 +27,3 @@ def log_as_django_does(**_: Any) -> None:
     logger.setLevel(logging.WARNING)
     # By name: the number reaches the children as text that Celery cannot read there.
     app.log.redirect_stdouts("WARNING")  # type: ignore[arg-type]
-
-
-@signals.heartbeat_sent.connect(weak=False)
-def keep_no_connection(**_: Any) -> None:
-    """Close what a worker's main process opened to record a failed envelope.
-
-    It never heals such a connection: after a restart of the database no further failure would be
-    recorded. Its children and their connections are not touched.
-    """
-    connections.close_all()

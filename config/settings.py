@@ -124,7 +124,7 @@ CELERY_TASK_QUEUES = tuple(Queue(name, routing_key=name) for name in FIREDOOR_QU
 CELERY_TASK_CREATE_MISSING_QUEUES = False  # a misspelt queue fails at the publish
 CELERY_TASK_SERIALIZER = CELERY_RESULT_SERIALIZER = "json"
 CELERY_ACCEPT_CONTENT = CELERY_RESULT_ACCEPT_CONTENT = ["json"]
-CELERY_RESULT_BACKEND = "django-db"  # failed envelopes, never the truth about a job
+CELERY_RESULT_BACKEND = "config.results:FailedEnvelopes"  # never the truth about a job
 CELERY_RESULT_EXTENDED = True
 CELERY_RESULT_EXPIRES = 7 * 24 * 3600
 CELERY_TASK_IGNORE_RESULT = True
