@@ -23,7 +23,7 @@ from typing import Any
 from django.db import transaction
 
 from jobs.journal import Checkpoint, Journal
-from jobs.outcomes import EffectSeen
+from jobs.outcomes import EffectSeen, Transient
 from jobs.states import Effect, StepState
 from jobs.steps import CannotTell, DidNotHappen, Happened, Intent, Step
 from jobs.stops import Defer, OutputUnusable, Uncertain
@@ -111,6 +111,12 @@ def _settled(call: Call, recorded: Checkpoint) -> Happened | DidNotHappen:
         return Happened(recorded.late_output)
     if step.reconcile is None or recorded.intent_at is None:
         raise Uncertain(step.name, "it was started, no outcome is recorded, nobody can be asked")
+    if call.journal.is_own(recorded):
+        # Not at once: a provider that lags would deny what it has just done.
+        raise Transient(
+            f"step {step.name} was started in this very attempt, and how that ended is not known; "
+            "it is asked about in the next attempt"
+        )
     intent = Intent(call.key, recorded.intent_at, recorded.attempt)
     answer = step.reconcile(intent, *call.args, **call.kwargs)
     if isinstance(answer, Happened):

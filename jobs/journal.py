@@ -82,8 +82,21 @@ class Journal:
 
     def is_open(self, checkpoint: Checkpoint) -> bool:
         """Whether an intent has no outcome and sending again is not known to be safe."""
-        passed = time.monotonic() - self._loaded
-        return checkpoint.state is StepState.STARTED and checkpoint.opens_in <= passed
+        if checkpoint.state is not StepState.STARTED or checkpoint.late:
+            return False
+        return checkpoint.opens_in <= time.monotonic() - self._loaded
+
+    def has_started_steps(self) -> bool:
+        """Whether any intent, open or not, has no outcome."""
+        return any(c.state is StepState.STARTED for c in self.checkpoints.values())
+
+    def open_steps(self) -> list[str]:
+        """The steps whose intent is open."""
+        return [name for name, checkpoint in self.checkpoints.items() if self.is_open(checkpoint)]
+
+    def is_own(self, checkpoint: Checkpoint) -> bool:
+        """Whether this very attempt recorded it."""
+        return checkpoint.attempt == self.fence.attempt and checkpoint.written_by is None
 
     def hold(self) -> None:
         """Lock the job row by the fence, inside the caller's transaction, and extend the lease."""

@@ -25,7 +25,7 @@ from jobs.fence import AttemptRecord, Claim, Ended
 from jobs.heartbeat import HEARTBEAT
 from jobs.models import Attempt
 from jobs.outcomes import Again, Budget, Decision, RateLimited, after_failure
-from jobs.params import OutputRejected, canonical, decode, encode_output
+from jobs.params import canonical, decode, encode_output
 from jobs.redaction import knowing, scrub, secrets_in
 from jobs.registry import KindSpec
 from jobs.run import Run
@@ -100,8 +100,6 @@ def _attempt(spec: KindSpec, claim: Claim, kill_at: float) -> None:
             logger.warning("job.lease_lost")
         except Stop as stop:
             _stopped(run, stop)
-        except OutputRejected as error:
-            _failed(run, error)
         except SystemExit:
             _interrupted(run)
             raise
@@ -123,11 +121,21 @@ def _interrupted(run: Run) -> None:
 
 
 def _succeeded(run: Run, result: str) -> None:
-    claim, record = run.claim, _record(run, AttemptOutcome.SUCCEEDED)
-    open_steps = any(map(run.journal.is_open, run.journal.checkpoints.values()))
-    follows = open_steps or claim.fence.attempt > 1 or ending.something_follows_success(claim)
-    succeed = partial(moves.succeed, claim.fence, result=result, record=record)
+    claim = run.claim
+    # A step that is still started may have become open by the time this is written.
+    doubtful = run.journal.has_started_steps()
+    follows = doubtful or claim.fence.attempt > 1 or ending.something_follows_success(claim)
+    succeed = partial(moves.succeed, claim.fence, result=result, record=_record_of_success(run))
     _close(succeed, run, follows=follows)
+
+
+def _record_of_success(run: Run) -> AttemptRecord:
+    """Evidence of a handler that returned; of the doubt too, where it left a step open."""
+    record = _record(run, AttemptOutcome.SUCCEEDED)
+    for name in run.journal.open_steps():
+        why = f"the handler returned, but step {name} was started and its outcome is open"
+        return replace(record, step=name, reason=why, message=why)
+    return record
 
 
 def _stopped(run: Run, stop: Stop) -> None:
@@ -197,19 +205,19 @@ def _decided(run: Run, error: Exception) -> Decision:
     spec, claim = run.spec, run.claim
     delay = spec.delay(claim.failures + 1, own=meaning.delay, retry_after=meaning.retry_after)
     decision = after_failure(meaning, _budget(run), delay)
-    if decision.cause is None and _nobody_to_ask(run):
-        reason = f"{meaning.reason}; step {run.step_name} was started and nobody can be asked"
+    if decision.cause is None and (name := _nobody_to_ask(run)):
+        reason = f"{meaning.reason}; step {name} was started and nobody can be asked"
         return Decision(Cause.UNCERTAIN, reason, failure=True)
     return decision
 
 
-def _nobody_to_ask(run: Run) -> bool:
-    """Whether a retry could only find out that an open step has no ``reconcile``."""
-    return any(
-        run.journal.is_open(checkpoint) and step.reconcile is None
-        for name, checkpoint in run.journal.checkpoints.items()
-        if (step := run.spec.step_named(name)) is not None
-    )
+def _nobody_to_ask(run: Run) -> str | None:
+    """The open step, if any, of which a retry could only find out that it has no ``reconcile``."""
+    for name in run.journal.open_steps():
+        step = run.spec.step_named(name)
+        if step is not None and step.reconcile is None:
+            return name
+    return None
 
 
 def _budget(run: Run) -> Budget:
