@@ -30,6 +30,7 @@ class Evidence:
     message: str
     traceback: str
     fingerprint: str
+    step: str = ""
 
 
 def evidence_of(error: BaseException, *, kind: str, step: str) -> Evidence:
@@ -37,7 +38,7 @@ def evidence_of(error: BaseException, *, kind: str, step: str) -> Evidence:
     name = class_name(error)
     message = cut(scrub(_text(error)), MESSAGE_LIMIT)
     trace = cut(scrub(_trace(error, error.__traceback__)), TRACEBACK_LIMIT, keep_end=True)
-    return Evidence(name, message, trace, fingerprint(kind, step, name, message))
+    return Evidence(name, message, trace, fingerprint(kind, step, name, message), step)
 
 
 def fingerprint(kind: str, step: str, error_class: str, message: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from functools import cached_property
@@ -28,6 +29,7 @@ R = TypeVar("R")
 
 STEPS_LIMIT = 10_000
 LOCK_SECONDS = 5.0
+_LINKS = 20  # how far an exception's causes are followed
 
 
 class Run:
@@ -45,11 +47,11 @@ class Run:
         self.root_id = claim.root_id
         self.attempt = claim.fence.attempt
         self.log = logging.getLogger(f"jobs.run.{spec.name}")
-        self.step_name = ""
         self.cost: dict[str, Any] | None = None
         self.provider_request_id = ""
         self._started = time.monotonic()
-        self._inside = False
+        self._inside = ""
+        self._raised: tuple[BaseException | None, str] = None, ""
         self._thread = threading.get_ident()
 
     def __call__(self, step: Step[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
@@ -60,12 +62,14 @@ class Run:
         its ``.at(i)``, is called inside another step or from another thread.
         """
         self._check_call(step)
-        self.step_name, self._inside = step.name, True
+        self._inside = step.name
         try:
             output: Any = perform(Call(self.journal, step, args, kwargs, self._effect_of))
+        except BaseException as error:
+            self._raised = error, step.name
+            raise
         finally:
-            self._inside = False
-        self.step_name = ""
+            self._inside = ""
         return output  # type: ignore[no-any-return]
 
     def lock(self, name: str, keep: bool = False) -> None:  # noqa: FBT001, FBT002
@@ -100,11 +104,32 @@ class Run:
         self.journal.progress(canonical(shown))
 
     def record_cost(self, amount: float, currency: str, provider_request_id: str = "") -> None:
-        """Keep with this attempt what it cost. Adds up over several calls in one currency."""
-        earlier = self.cost["amount"] if self.cost and self.cost["currency"] == currency else 0.0
-        self.cost = {"amount": earlier + amount, "currency": currency}
+        """Keep with this attempt what it cost. Adds up over several calls in one currency.
+
+        An amount that is no finite number is logged and left out: evidence must never stand in
+        the way of the job.
+        """
         if provider_request_id:
             self.provider_request_id = scrub(provider_request_id)[:200]
+        try:
+            number, name = float(amount), scrub(currency)
+        except (TypeError, ValueError):
+            number, name = math.nan, ""
+        if not math.isfinite(number):
+            self.log.warning("job.cost_left_out", extra={"type": type(amount).__name__})
+            return
+        earlier = self.cost["amount"] if self.cost and self.cost["currency"] == name else 0.0
+        self.cost = {"amount": earlier + number, "currency": name}
+
+    def step_of(self, error: BaseException) -> str:
+        """The step that an exception came out of, however it was wrapped since; else empty."""
+        raised, name = self._raised
+        link: BaseException | None = error
+        for _ in range(_LINKS):
+            if link is None or link is raised:
+                break
+            link = link.__cause__ or link.__context__
+        return name if link is not None and link is raised else ""
 
     def meaning_of(self, error: Exception) -> Meaning:
         """What an exception means for this kind."""
@@ -122,10 +147,11 @@ class Run:
         if threading.get_ident() != self._thread:
             raise RuntimeError(f"step {step.name!r} was called from another thread than its run's")
         if self._inside:
-            raise RuntimeError(f"step {step.name!r} was called inside step {self.step_name!r}")
+            raise RuntimeError(f"step {step.name!r} was called inside step {self._inside!r}")
         if step.many:
             raise TypeError(f"step {step.name!r} has many=True: call run({step.name}.at(i), …)")
-        if self.spec.step_named(step.name) is None:
+        declared = self.spec.step_named(step.name)
+        if declared is None or declared.function is not step.function:
             raise LookupError(f"step {step.name!r} is not declared by kind {self.spec.name}")
         known = self.journal.checkpoints
         if len(known) >= STEPS_LIMIT and step.name not in known:

@@ -19,6 +19,7 @@ from django.db import connection, transaction
 from structlog.contextvars import bound_contextvars
 
 from jobs import ending, gates, moves, registry, shutdown
+from jobs.backoff import LONGEST
 from jobs.errors import ParamsInvalid
 from jobs.failure import Evidence, evidence_of
 from jobs.fence import AttemptRecord, Claim, Ended
@@ -141,10 +142,11 @@ def _record_of_success(run: Run) -> AttemptRecord:
 def _stopped(run: Run, stop: Stop) -> None:
     fence = run.claim.fence
     if isinstance(stop, Defer):
-        _close(partial(moves.defer, fence, delay=max(0.0, stop.delay), wait=stop.wait), run)
+        delay = min(LONGEST, max(0.0, stop.delay))
+        _close(partial(moves.defer, fence, delay=delay, wait=stop.wait), run)
         return
     outcome, cause = _STOPPED[type(stop)]
-    evidence = evidence_of(stop, kind=run.spec.name, step=run.step_name)
+    evidence = evidence_of(stop, kind=run.spec.name, step=run.step_of(stop))
     reason = evidence.message or type(stop).__name__
     record = replace(_record(run, outcome, evidence), classification="dead", reason=reason)
     _close(partial(moves.end, fence, record, cause=cause), run, follows=True)
@@ -166,7 +168,7 @@ def _failed(run: Run, error: Exception) -> None:
         return
     if meaning.outcome is AttemptOutcome.TIMED_OUT:
         connection.close()  # the limit may have struck in mid-query, which no later query survives
-    evidence = evidence_of(error, kind=run.spec.name, step=run.step_name)
+    evidence = evidence_of(error, kind=run.spec.name, step=run.step_of(error))
     again = Again.DEAD if decision.cause else meaning.again
     record = replace(
         _record(run, meaning.outcome, evidence), classification=again.value, reason=decision.reason
@@ -237,7 +239,7 @@ def _budget(run: Run) -> Budget:
 def _record(run: Run, outcome: AttemptOutcome, evidence: Evidence | None = None) -> AttemptRecord:
     return AttemptRecord(
         outcome=outcome,
-        step=run.step_name if evidence else "",
+        step=evidence.step if evidence else "",
         error_class=evidence.error_class if evidence else "",
         message=evidence.message if evidence else "",
         traceback=evidence.traceback if evidence else "",

@@ -20,6 +20,7 @@ from jobs.states import Effect
 P = ParamSpec("P")
 R = TypeVar("R")
 Boundary = Literal["provider", "agent", "repository"]
+STORED_NAME_LIMIT = 120
 
 
 @dataclass(frozen=True)
@@ -71,10 +72,16 @@ class Step(Generic[P, R]):
     reconcile: Callable[..., Observed] | None = None
 
     def at(self, index: int | str) -> Step[P, R]:
-        """The step of one turn of a loop, stored as ``name:index``. Needs ``many=True``."""
+        """The step of one turn of a loop, stored as ``name:index``. Needs ``many=True``.
+
+        Raises ValueError for an index that is empty, unprintable, or makes the name too long.
+        """
         if not self.many:
             raise TypeError(f"step {self.name!r} is not declared with many=True")
-        return replace(self, name=f"{self.name}:{index}", many=False)
+        turn, name = str(index), f"{self.name}:{index}"
+        if not turn or not turn.isprintable() or len(name) > STORED_NAME_LIMIT:
+            raise ValueError(f"step {self.name!r} cannot have a turn called {turn[:60]!r}")
+        return replace(self, name=name, many=False)
 
     @property
     def begins(self) -> bool:
