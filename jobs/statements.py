@@ -35,7 +35,7 @@ _PAUSES = (0.0, 0.2, 1.0)
 _CONTENTION = frozenset({"40001", "40P01"})  # serialisation failure, deadlock
 _MARK = re.compile(r"@(now|after|json|time|uuid|greatest)\b(?:\((\w+)\))?")
 # To the millisecond, as Django's own Now(): equal moments must compare equal as texts.
-_SQLITE_NOW = "STRFTIME('%%Y-%%m-%%d %%H:%%M:%%f', 'NOW')"
+_SQLITE_FORM = "'%%Y-%%m-%%d %%H:%%M:%%f'"
 _POSTGRESQL = {
     "now": "statement_timestamp()",
     "after": "(statement_timestamp() + %({0})s * interval '1 second')",
@@ -45,8 +45,8 @@ _POSTGRESQL = {
     "greatest": "greatest",
 }
 _SQLITE = {
-    "now": _SQLITE_NOW,
-    "after": f"django_format_dtdelta('+', {_SQLITE_NOW}, CAST(%({{0}})s * 1000000 AS INTEGER))",
+    "now": f"STRFTIME({_SQLITE_FORM}, 'NOW')",
+    "after": f"STRFTIME({_SQLITE_FORM}, 'NOW', %({{0}})s || ' seconds')",
     "json": "%({0})s",
     "time": "%({0})s",
     "uuid": "%({0})s",
