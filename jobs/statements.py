@@ -20,12 +20,20 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import psycopg
-from django.db import InterfaceError, OperationalError, connection, transaction
+from django.db import (
+    DEFAULT_DB_ALIAS,
+    InterfaceError,
+    OperationalError,
+    connection,
+    connections,
+    transaction,
+)
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 T = TypeVar("T")
 Row = Sequence[Any]
@@ -73,10 +81,12 @@ class Fenced:
             return rows[0] if rows else None
         return again(lambda: self._one_by_one(params))
 
-    @property
+    @cached_property
     def _joined(self) -> str:
-        child = f", c AS ({self.child} RETURNING 1)" if self.child else ""
-        return f"WITH j AS ({self.update} RETURNING *){child} SELECT {self.answer} FROM j"
+        if not self.child:
+            return f"{self.update} RETURNING {self.answer}"
+        child = f"c AS ({self.child} RETURNING 1)"
+        return f"WITH j AS ({self.update} RETURNING *), {child} SELECT {self.answer} FROM j"
 
     def _one_by_one(self, params: Mapping[str, Any]) -> Row | None:
         with transaction.atomic():
@@ -145,14 +155,14 @@ def persist(work: Callable[[], T], seconds: float) -> T:
 
 
 def _execute(sql: str, params: Mapping[str, Any]) -> list[Row]:
-    vendor = connection.vendor
-    text = _rendered(sql, vendor)
-    if vendor == "postgresql":
-        with connection.wrap_database_errors:
-            cursor = _plain_cursor()
+    database = connections[DEFAULT_DB_ALIAS]  # ``connection`` looks this up at each use
+    text = _rendered(sql, database.vendor)
+    if database.vendor == "postgresql":
+        with database.wrap_database_errors:
+            cursor = _plain_cursor(database)
             cursor.execute(text, params)
-            return cursor.fetchall() if cursor.description else []
-    with connection.cursor() as wrapped:
+            return [] if cursor.rownumber is None else cursor.fetchall()
+    with database.cursor() as wrapped:
         wrapped.execute(text, {name: _sqlite_value(value) for name, value in params.items()})
         return wrapped.fetchall() if wrapped.description else []
 
@@ -166,9 +176,9 @@ def _rendered(sql: str, vendor: str) -> str:
 _cursors: WeakKeyDictionary[Any, psycopg.Cursor[Any]] = WeakKeyDictionary()
 
 
-def _plain_cursor() -> psycopg.Cursor[Any]:
-    connection.ensure_connection()
-    raw = connection.connection
+def _plain_cursor(database: BaseDatabaseWrapper) -> psycopg.Cursor[Any]:
+    database.ensure_connection()
+    raw = database.connection
     cursor = _cursors.get(raw)
     if cursor is None:
         cursor = _cursors[raw] = psycopg.Cursor(raw)

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import os
 import socket
+from functools import cache
 from pathlib import Path
 
 _UNKNOWN = "-"
 
 
+@cache
 def identity() -> str:
-    """``host/boot id/pid namespace/pid/start ticks`` of this very process.
-
-    Asked anew in each process: a value computed before a fork would name the parent.
-    """
+    """``host/boot id/pid namespace/pid/start ticks`` of this very process."""
     pid = os.getpid()
     return "/".join((socket.gethostname(), _boot_id(), _namespace(), str(pid), _start_ticks(pid)))
+
+
+os.register_at_fork(after_in_child=identity.cache_clear)  # what is remembered names the parent
 
 
 def is_gone(worker: str) -> bool:

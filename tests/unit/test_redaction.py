@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from urllib.parse import quote
 
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.redaction import HIDDEN, knowing, learn, redact, scrub, secrets_in
+from jobs.redaction import _HINT, _SHAPES, HIDDEN, knowing, learn, redact, scrub, secrets_in
 
 CANARY = "canary-4711"
 
@@ -196,3 +197,14 @@ def test_the_secrets_of_a_value_are_every_text_and_number_that_would_be_hidden()
 
 def test_what_is_too_short_to_be_recognised_is_not_searched_for() -> None:
     assert secrets_in({"password": "abc", "token": True}) == frozenset()
+
+
+@pytest.mark.parametrize(
+    "shape", [shape for shape, _shown in _SHAPES], ids=lambda s: s.pattern[:30]
+)
+def test_whatever_has_the_shape_of_a_secret_is_looked_at(shape: re.Pattern[str]) -> None:
+    @given(st.from_regex(shape))
+    def is_looked_at(text: str) -> None:
+        assert _HINT.search(text.casefold())
+
+    is_looked_at()
