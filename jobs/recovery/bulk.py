@@ -66,17 +66,18 @@ def operate(run: Run, *, operation_id: str) -> dict[str, int]:
 def _next(run: Run, operation: Operation) -> list[int]:
     """The positions to do now; none when nothing is left to do, or it was stopped."""
     operation.refresh_from_db()
-    rows = course.pending(operation).order_by("position").values_list("position", flat=True)
-    positions = list(rows[:BATCH])
+    left = course.pending(operation).order_by("position").values_list("position", flat=True)
+    positions = list(left[:BATCH])
     if not positions or operation.state == OperationState.STOPPED:
         return []
     if operation.state == OperationState.PAUSED:
         raise Defer(PAUSED_SECONDS, "the operation is paused")
-    acted = watch.acted_on(operation)
-    run.progress(acted / max(1, operation.eligible), f"{acted} of {operation.eligible}")
-    if acted < operation.canary:
-        return positions[: operation.canary - acted]
+    over = operation.eligible - left.count()
+    run.progress(over / operation.eligible, f"{over} of {operation.eligible}")
     if operation.canary:
+        acted = watch.acted_on(operation)
+        if acted < operation.canary:
+            return positions[: operation.canary - acted]
         run(end_canary, str(operation.pk))
     if watch.trouble(operation):
         _pause_for_trouble(run, operation)

@@ -81,9 +81,10 @@ def test_a_paused_operation_begins_no_item_and_goes_on_after_the_last(
     assert engine_of(operation).attempt == 1, "its gate lets no worker claim the engine"
     going = resume_operation(operation.pk, actor=actor(ana), reason="back")
     assert (going.state, going.note, going.watched_from) == ("running", "", 3)
-    for _ in range(3):
-        turn(operation)
-    assert (turn(operation).state, outcomes(operation)) == ("finished", {"done": 6})
+    turn(operation)
+    assert engine_of(operation).progress == {"fraction": 2 / 6, "text": "2 of 6"}
+    turn(operation)
+    assert (turns(operation).state, outcomes(operation)) == ("finished", {"done": 6})
     assert successors(acme) == 6
     assert not Gate.objects.exists()
     trail = AuditEvent.objects.filter(object_type="operation").order_by("pk")
