@@ -1,17 +1,14 @@
 """A planted secret reaches neither log lines nor Sentry, tried in processes of their own."""
 
-import gzip
 import json
 import os
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from queue import Queue
 
 import pytest
+
+from tests.support.sentry import sentry
 
 ROOT = Path(__file__).parents[2]
 CANARY = "canary-5f1d0c77"
@@ -82,34 +79,10 @@ def test_json_lines_are_json() -> None:
     assert line["timestamp"].endswith("Z")
 
 
-@pytest.fixture
-def sentry() -> Iterator[tuple[str, "Queue[str]"]]:
-    """The address of a server that speaks as much of Sentry's protocol as a report needs."""
-    received: Queue[str] = Queue()
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            packed = self.headers.get("Content-Encoding") == "gzip"
-            received.put((gzip.decompress(body) if packed else body).decode())
-            self.send_response(200)
-            self.end_headers()
-
-        def log_message(self, *_arguments: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://key@127.0.0.1:{server.server_port}/1", received
-        server.shutdown()
-        thread.join()
-
-
-def test_sentry_gets_the_error_without_the_secret(sentry: tuple[str, "Queue[str]"]) -> None:
-    address, received = sentry
-    run(REPORTS, SENTRY_DSN=address)
-    report = received.get(timeout=20)
+def test_sentry_gets_the_error_without_the_secret() -> None:
+    with sentry() as reports:
+        run(REPORTS, SENTRY_DSN=reports.dsn)
+    (report,) = reports.raw
     assert "RuntimeError" in report
     assert "breadcrumbs" in report
     assert CANARY not in report
