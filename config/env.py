@@ -100,7 +100,11 @@ VARIABLES: tuple[Variable, ...] = (
         " `Idempotency-Key`. `manage.py serve` and `demo` start an example one on a machine of"
         " your own; a deployment that provisions has to set it.",
     ),
-    Variable("SENTRY_DSN", "none: nothing is sent", "Where unexpected errors are reported."),
+    Variable(
+        "SENTRY_DSN",
+        "none: nothing is sent",
+        "Where dead letters and unexpected errors are reported.",
+    ),
     Variable("LOG_LEVEL", "INFO", "One of " + ", ".join(LOG_LEVELS) + "."),
     Variable(
         "LOG_FORMAT",

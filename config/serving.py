@@ -23,7 +23,7 @@ from config import services
 from config.queues import QUEUES
 from config.wsgi import application
 from jobs.publish import work_in_this_thread
-from jobs.sweep import sweep
+from jobs.sweep import fault, sweep
 
 logger = logging.getLogger(__name__)
 
@@ -75,9 +75,10 @@ def _upkeep() -> None:
     while True:
         try:
             sweep()
-        except Exception:
+        except Exception as error:
             logger.exception("upkeep.pass_failed")
             connection.close()
+            fault.send_robust(sender=None, work="pass", error=error)
         pause.wait(PASS_SECONDS)
 
 
@@ -95,11 +96,11 @@ def processes(bind: str) -> dict[str, list[str]]:
             *("--queues", queue.name),
             *("--concurrency", str(queue.concurrency)),
             *("--hostname", f"{queue.name}@%h"),
-            *("--loglevel", "INFO", "--without-gossip", "--without-mingle"),
+            *("--without-gossip", "--without-mingle"),
         ]
         for queue in QUEUES
     }
-    return {"web": web, "beat": [*celery, "beat", "--loglevel", "INFO", "--pidfile="], **workers}
+    return {"web": web, "beat": [*celery, "beat", "--pidfile="], **workers}
 
 
 def supervise(commands: dict[str, list[str]], *, say: Callable[[str], object]) -> int:
