@@ -77,7 +77,8 @@ def _local(call: Call) -> object:
     # The fence comes first: job before owner's rows is the lock order of the whole house.
     with transaction.atomic():
         call.journal.hold()
-        return call.journal.store_within(call.step, call.function())
+        text = call.journal.store_within(call.step, call.function())
+    return call.journal.remember(call.step, text)  # not before the commit, which may refuse
 
 
 def _begun(call: Call, recorded: Checkpoint | None) -> object:

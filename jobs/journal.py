@@ -150,13 +150,16 @@ class Journal:
             if step.begins and text is not None:
                 self._keep_late(step, text)
             raise
-        return self._remember(step, text, fault)
+        return self.remember(step, text, fault)
 
-    def store_within(self, step: Step[..., object], output: object) -> object:
-        """Write the checkpoint inside the caller's transaction. Raises OutputRejected."""
+    def store_within(self, step: Step[..., object], output: object) -> str:
+        """Write the checkpoint inside the caller's transaction; ``remember`` it afterwards.
+
+        Raises OutputRejected.
+        """
         text = encode_output(output)
         self.noted(self._finish(step, text, ""))
-        return self._remember(step, text, "")
+        return text
 
     def seconds_until_over(self, checkpoint: Checkpoint) -> float:
         """How long until the attempt that wrote an intent can surely do nothing any more; 0: now.
@@ -195,7 +198,8 @@ class Journal:
             output_error=fault,
         )
 
-    def _remember(self, step: Step[..., object], text: str | None, fault: str) -> object:
+    def remember(self, step: Step[..., object], text: str | None, fault: str = "") -> object:
+        """Take a committed checkpoint in; its output, or OutputUnusable if that had a ``fault``."""
         output = None if text is None else json.loads(text)
         self.checkpoints[step.name] = Checkpoint(
             StepState.DONE, output, fault, attempt=self.fence.attempt
