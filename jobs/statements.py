@@ -134,6 +134,16 @@ def _worth_repeating(error: Exception) -> bool:
     return True
 
 
+def bound_waiting(seconds: float) -> None:
+    """Let no statement of this transaction wait longer for a lock (PostgreSQL only).
+
+    Raises nothing itself: the statement that would wait longer raises OperationalError.
+    """
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT set_config('lock_timeout', %s, true)", [f"{seconds}s"])
+
+
 def persist(work: Callable[[], T], seconds: float) -> T:
     """Do ``work``, repeating it for ``seconds`` while the database is out of reach.
 

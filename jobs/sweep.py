@@ -16,18 +16,20 @@ from datetime import timedelta
 import pydantic
 from django.conf import settings
 from django.db import connection, transaction
-from django.db.models import F, Q
+from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Now
 from django.dispatch import Signal
 
 from jobs import ending, events, moves, registry
 from jobs.fence import AttemptRecord, Ended, Fence, words_of
 from jobs.models import Event, Job, Upkeep
+from jobs.models import Step as StepRow
 from jobs.outcomes import Budget, Decision, after_loss
 from jobs.publish import publish
 from jobs.registry import KindSpec
 from jobs.retention import prune
-from jobs.states import AttemptOutcome, Cause, State, WaitReason
+from jobs.statements import bound_waiting
+from jobs.states import AttemptOutcome, Cause, State, StepState, WaitReason
 from jobs.worker import identity, is_gone
 
 logger = logging.getLogger(__name__)
@@ -36,6 +38,7 @@ BATCH = 500
 GRACE_AFTER = timedelta(seconds=30)
 UNSTARTABLE_AFTER = timedelta(hours=1)
 UPKEEP = "sweep"
+LOCK_SECONDS = 2
 PRUNE_EVERY = timedelta(hours=1)
 fault = Signal()  # work, error: what went wrong in upkeep, for whoever keeps a list
 RELEASE_SPREAD = 5.0  # seconds over which the jobs behind an opening gate are released
@@ -85,9 +88,10 @@ def _first_in_a_while() -> bool:
     with transaction.atomic():
         row = Upkeep.objects.select_for_update().filter(name=UPKEEP)
         fresh = row.filter(passed_at__gt=Now() - GRACE_AFTER).exists()
-        changed = Upkeep.objects.filter(name=UPKEEP).update(passed_at=Now(), by=identity())
-        if not changed:
-            Upkeep.objects.create(name=UPKEEP, passed_at=Now(), by=identity())
+        mine = {"passed_at": Now(), "by": identity()}
+        if not Upkeep.objects.filter(name=UPKEEP).update(**mine):
+            # Beats that start together on an empty database all come here.
+            Upkeep.objects.bulk_create([Upkeep(name=UPKEEP, **mine)], ignore_conflicts=True)
     return not fresh
 
 
@@ -100,11 +104,15 @@ def _due_every(interval: timedelta, name: str) -> bool:
 
 
 def _each(ids: list[uuid.UUID] | list[int], work: Callable[..., bool], done: Pass) -> int:
-    """Do ``work`` for each id in a transaction of its own; a bad one is logged and passed over."""
+    """Do ``work`` for each id in a transaction of its own; a bad one is logged and passed over.
+
+    So is one that waits for a lock: a worker frozen in a transaction must not freeze upkeep.
+    """
     count = 0
     for each in ids:
         try:
             with transaction.atomic():
+                bound_waiting(LOCK_SECONDS)
                 count += work(each)
         except Exception as error:
             if not connection.is_usable():
@@ -116,9 +124,13 @@ def _each(ids: list[uuid.UUID] | list[int], work: Callable[..., bool], done: Pas
 
 
 def _locked(job_id: uuid.UUID, **state: object) -> Job | None:
+    return _lockable().filter(pk=job_id, **state).first()
+
+
+def _lockable() -> QuerySet[Job]:
+    """Jobs, locked as they are read; those that somebody else holds are left out."""
     skip = connection.features.has_select_for_update_skip_locked
-    rows = Job.objects.select_for_update(skip_locked=skip, of=("self",) if skip else ())
-    return rows.filter(pk=job_id, **state).first()
+    return Job.objects.select_for_update(skip_locked=skip, of=("self",) if skip else ())
 
 
 # --- leases --------------------------------------------------------------------------------------
@@ -134,12 +146,21 @@ def _expired() -> list[uuid.UUID]:
 
 
 def _extend_all() -> None:
-    """Give every running job one more lease: its worker may have had no database to renew it."""
+    """Give every running job one more lease: its worker may have had no database to renew it.
+
+    A row that somebody holds is left out: whoever writes to it renews its lease, or is frozen.
+    """
     for spec in registry.KINDS.values():
-        lease = Now() + spec.lease
-        Job.objects.filter(state=State.RUNNING, kind=spec.name, lease_until__lt=lease).update(
-            lease_until=lease
-        )
+        _extend(Q(kind=spec.name), spec.lease)
+    _extend(~Q(kind__in=list(registry.KINDS)), _DEFAULTS.lease)
+
+
+def _extend(which: Q, lease: timedelta) -> None:
+    until = Now() + lease
+    with transaction.atomic():
+        short = _lockable().filter(which, state=State.RUNNING, lease_until__lt=until)
+        ids = list(short.values_list("pk", flat=True))
+        Job.objects.filter(pk__in=ids).update(lease_until=until)
 
 
 def _reap(job_id: uuid.UUID) -> bool:
@@ -154,8 +175,9 @@ def _reap(job_id: uuid.UUID) -> bool:
     outcome = AttemptOutcome.TIMED_OUT if timed_out else AttemptOutcome.LOST
     record = AttemptRecord(
         outcome=outcome,
-        classification="dead" if decision.cause else "retry",
+        classification="dead" if decision.cause or job.cancel_requested_at else "retry",
         reason=decision.reason,
+        step=_step_begun(job),
         message=f"{decision.reason}: {job.worker} did not renew its lease",
     )
     ended = _close(job, record, decision)
@@ -166,6 +188,12 @@ def _reap(job_id: uuid.UUID) -> bool:
     )
     logger.warning("sweep.reaped", extra={**words, "reason": decision.reason})
     return ended is not None
+
+
+def _step_begun(job: Job) -> str:
+    """The step whose intent the lost attempt wrote and left, if it did."""
+    begun = StepRow.objects.filter(job_id=job.pk, attempt=job.attempt, state=StepState.STARTED)
+    return begun.values_list("name", flat=True).first() or ""
 
 
 def _is_over(job: Job) -> bool:

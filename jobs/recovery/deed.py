@@ -29,6 +29,7 @@ from jobs.errors import (
 from jobs.models import Job
 from jobs.recovery.plan import Plan
 from jobs.recovery.preflight import Governing, preflight, visible_job
+from jobs.statements import bound_waiting
 from jobs.states import Verb
 from workspaces import audit
 from workspaces.actors import Actor, as_actor
@@ -168,7 +169,7 @@ def done(work: Callable[[], T]) -> T:
     for left in reversed(range(tries)):
         try:
             with transaction.atomic():
-                _bound_waiting()
+                bound_waiting(LOCK_SECONDS)
                 return work()
         except OperationalError as error:
             sqlstate = getattr(error.__cause__, "sqlstate", None)
@@ -180,12 +181,6 @@ def done(work: Callable[[], T]) -> T:
             if sqlstate not in _CONTENTION or left == 0:
                 raise
     raise AssertionError("unreachable")
-
-
-def _bound_waiting() -> None:
-    if connection.vendor == "postgresql":
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT set_config('lock_timeout', %s, true)", [f"{LOCK_SECONDS}s"])
 
 
 def _only_job() -> tuple[str, ...]:
