@@ -100,9 +100,7 @@ def end_canary(operation_id: str) -> str:
 def act_on(operation_id: str, position: int) -> str:
     """Do one item and record what became of it."""
     operation = _in_course(operation_id)
-    item = OperationItem.objects.get(operation_id=operation_id, position=position)
-    if item.outcome != ItemOutcome.PENDING:  # an engine that was rerun from its start knows none
-        return item.outcome
+    item = course.pending(operation).get(position=position)
     acted = _acted(operation, item)
     OperationItem.objects.filter(pk=item.pk).update(done_at=Now(), **acted.__dict__)
     if acted.outcome is not ItemOutcome.SKIPPED:

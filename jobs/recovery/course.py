@@ -9,7 +9,7 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
-from django.db.models import Count
+from django.db.models import Count, QuerySet
 from django.db.models.functions import Now
 
 from jobs import gates
@@ -53,7 +53,7 @@ def finish(operation: Operation) -> None:
     tell("operation.finished", operation)
 
 
-def pending(operation: Operation) -> Any:
+def pending(operation: Operation) -> QuerySet[OperationItem]:
     """Its items without an outcome."""
     return OperationItem.objects.filter(operation_id=operation.pk, outcome=ItemOutcome.PENDING)
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from pathlib import Path
 
-from django.db import transaction
+from django.db import OperationalError, transaction
 
 from jobs.kinds import Job, Refused, Run, job_kind
 from tests.drills.faults import strike
@@ -34,6 +35,10 @@ def note(job: Job, verb: str, successor: Job | None) -> None:
     hook, once_file = job.params.get("hook", "none"), job.params.get("once_file", "")
     if hook == "kill_once_committed":
         transaction.on_commit(lambda: strike("kill", once_file))
+    elif hook == "deadlock":
+        if not Path(once_file).exists():
+            Path(once_file).touch()
+            raise OperationalError("deadlock detected")
     elif hook != "refuse":
         strike(hook, once_file)
 

@@ -122,6 +122,34 @@ def test_an_item_that_was_committed_is_not_done_again(acme: Workspace, tmp_path:
     assert len(set(done.values_list("result_id", flat=True))) == 4
 
 
+def test_a_deadlock_costs_the_engine_a_retry_and_the_item_nothing(
+    acme: Workspace, tmp_path: Path
+) -> None:
+    rows(acme, 2, "a")
+    rows(acme, 1, "b", params={"hook": "deadlock", "once_file": str(tmp_path / "once")})
+    rows(acme, 1, "c")
+    ana = member(acme)
+    operation = turn(started(drafted(acme, ana), ana))
+    assert outcomes(operation) == {"done": 2, "pending": 2}
+    engine = engine_of(operation)
+    assert (engine.state, engine.wait_reason, engine.failures) == ("queued", "retry", 1)
+    assert turn(operation).state == "finished"
+    assert outcomes(operation) == {"done": 4}
+    assert successors(acme) == 4
+
+
+def test_an_engine_that_does_not_know_the_verb_yet_waits_for_newer_code(acme: Workspace) -> None:
+    rows(acme, 1)
+    ana = member(acme)
+    operation = started(drafted(acme, ana), ana)
+    Operation.objects.filter(pk=operation.pk).update(verb="newer")
+    turn(operation)
+    engine = engine_of(operation)
+    assert (engine.state, engine.wait_reason, operation.state) == ("queued", "retry", "running")
+    Operation.objects.filter(pk=operation.pk).update(verb="resume")
+    assert turn(operation).state == "finished"
+
+
 @pytest.mark.sqlite
 @pytest.mark.parametrize("step", ["item", "canary"])
 @pytest.mark.parametrize("when", ["before", "during", "after"])

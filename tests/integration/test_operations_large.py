@@ -11,10 +11,12 @@ from django.db import connection
 
 from alerts.models import Alert
 from alerts.operations import RULE
+from jobs.errors import OperationConflict
 from jobs.models import Event, Job
+from jobs.recovery import bulk as engine
 from jobs.recovery import item_verbs
 from jobs.recovery.item_verbs import Judgement, Mandate
-from jobs.recovery.operation import resolve, stop
+from jobs.recovery.operation import resolve, resume_operation, stop
 from jobs.sweep import sweep
 from tests.integration.bulk_scene import (
     KIND,
@@ -97,9 +99,11 @@ def looked_at() -> Iterator[list[str]]:
     del item_verbs._verbs[verb.name]
 
 
+@pytest.mark.timeout(400)
 def test_fifteen_hundred_items_are_each_done_once_in_their_order_at_the_same_cost(
-    acme: Workspace, looked_at: list[str]
+    acme: Workspace, looked_at: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(engine, "TURN_SECONDS", 0.0)  # a turn for every hundred
     few = queries_for(acme, 100, "look_at", "few")
     looked_at.clear()
     many = queries_for(acme, 1500, "look_at", "many")
@@ -130,6 +134,8 @@ def test_failures_open_one_alert_which_ends_when_somebody_has_looked(acme: Works
         "An operator looked after what had failed.",
     )
     assert Event.objects.filter(type="alert.opened", subject=alert.pk).count() == 1
+    with pytest.raises(OperationConflict, match="resolved already, with: both refunded"):
+        resolve(operation.pk, actor=actor(ana), reason="again")
 
 
 def test_one_that_pauses_by_itself_opens_the_same_one_alert(acme: Workspace) -> None:
@@ -140,6 +146,18 @@ def test_one_that_pauses_by_itself_opens_the_same_one_alert(acme: Workspace) -> 
     alert = Alert.objects.get(rule=RULE)
     assert alert.title == "Bulk resume of 5 items paused by itself"
     assert alert.trace["note"] == operation.note != ""
+    resume_operation(operation.pk, actor=actor(ana), reason=WHY)
+    turn(operation)
+    alert.refresh_from_db()
+    assert (alert.state, alert.title) == ("open", "Bulk resume of 5 items finished, 5 failed")
+    assert Alert.objects.filter(rule=RULE).count() == 1
+
+
+def test_stopping_one_that_paused_by_itself_ends_its_alert(acme: Workspace) -> None:
+    rows(acme, 5, params={"hook": "key_error"})
+    ana = member(acme)
+    operation = turn(started(drafted(acme, ana), ana))
+    alert = Alert.objects.get(rule=RULE)
     stop(operation.pk, actor=actor(ana), reason=WHY)
     alert.refresh_from_db()
     assert (alert.state, alert.resolution) == ("resolved", "An operator stopped the operation.")
