@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 from django.db import transaction
+from django.db.models import QuerySet
 from django.db.models.functions import Now
 
 from jobs import registry, runner
@@ -12,6 +13,7 @@ from jobs.gates import behind_closed_gate
 from jobs.models import Job
 from jobs.states import State
 
+BATCH = 100
 _draining = threading.local()
 
 
@@ -30,15 +32,20 @@ def drain(limit: int = 10_000) -> int:
         _draining.on = False
 
 
+def _claimable() -> QuerySet[Job]:
+    """What a claim would take now, the oldest first."""
+    return (
+        Job.objects.filter(state=State.QUEUED, run_at__lte=Now(), kind__in=list(registry.KINDS))
+        .exclude(deadline_at__lte=Now())
+        .exclude(behind_closed_gate())
+        .order_by("run_at", "id")
+    )
+
+
 def _until_nothing_is_due(limit: int) -> int:
     ran = 0
     while ran < limit:
-        due = list(
-            Job.objects.filter(state=State.QUEUED, run_at__lte=Now(), kind__in=list(registry.KINDS))
-            .exclude(behind_closed_gate())
-            .order_by("run_at", "id")
-            .values_list("kind", "pk")[:100]
-        )
+        due = _claimable().values_list("kind", "pk")[: min(BATCH, limit - ran)]
         moved = sum(runner.execute(kind, pk) for kind, pk in due)
         if not moved:
             return ran

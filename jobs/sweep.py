@@ -7,6 +7,7 @@ stops the rest, and any number of passes may run at once.
 
 from __future__ import annotations
 
+import json
 import logging
 import uuid
 from collections.abc import Callable
@@ -21,10 +22,12 @@ from django.db.models.functions import Now
 from django.dispatch import Signal
 
 from jobs import ending, events, moves, registry
+from jobs.errors import ParamsInvalid
 from jobs.fence import AttemptRecord, Ended, Fence, words_of
 from jobs.models import Event, Job, Upkeep
 from jobs.models import Step as StepRow
 from jobs.outcomes import Budget, Decision, after_loss
+from jobs.params import decode
 from jobs.publish import publish
 from jobs.registry import KindSpec
 from jobs.retention import prune
@@ -252,7 +255,23 @@ def _bury_late(job_id: uuid.UUID) -> bool:
 
 
 def _bury_unstartable(job_id: uuid.UUID) -> bool:
-    return _bury(job_id, Cause.UNSTARTABLE)
+    """Bury what still cannot start; what this code can start was marked by an older one."""
+    job = _locked(job_id, state=State.QUEUED)
+    if job is not None and _can_start(job):
+        moves.mark_startable(job_id)
+        return False
+    return job is not None and _bury(job_id, Cause.UNSTARTABLE)
+
+
+def _can_start(job: Job) -> bool:
+    spec = registry.find(job.kind)
+    if spec is None:
+        return False
+    try:
+        decode(spec.name, spec.params, json.dumps(job.params))
+    except ParamsInvalid:
+        return False
+    return True
 
 
 def _bury(job_id: uuid.UUID, cause: Cause) -> bool:
@@ -270,6 +289,7 @@ def _bury(job_id: uuid.UUID, cause: Cause) -> bool:
 def _publish_due() -> int:
     """Publish what is due; the first broker error ends it for this pass."""
     if settings.FIREDOOR_INLINE:
+        _mark_unknown()
         publish([])
         return 0
     # In one transaction: a wake that could not be sent must not push the next one further away.
@@ -283,6 +303,14 @@ def _publish_due() -> int:
             transaction.set_rollback(True)
             return 0
     return len(due)
+
+
+def _mark_unknown() -> None:
+    """Note since when nobody knows the kind of what is due, where nothing is taken to publish."""
+    due = Job.objects.filter(state=State.QUEUED, run_at__lte=Now())
+    unknown = due.exclude(kind__in=list(registry.KINDS)).exclude(wait_reason=WaitReason.UNSTARTABLE)
+    for job_id in list(unknown.values_list("pk", flat=True)[:BATCH]):
+        moves.mark_unstartable(job_id)
 
 
 def _due() -> list[tuple[uuid.UUID, str]]:

@@ -21,7 +21,13 @@ from jobs.moves.running import (
     progress,
     renew,
 )
-from jobs.moves.waking import mark_unstartable, park_behind_gates, take_due, take_shares
+from jobs.moves.waking import (
+    mark_startable,
+    mark_unstartable,
+    park_behind_gates,
+    take_due,
+    take_shares,
+)
 
 __all__ = [
     "ask_cancel",
@@ -38,6 +44,7 @@ __all__ = [
     "insert_many",
     "insert_successor",
     "keep_late_output",
+    "mark_startable",
     "mark_unstartable",
     "observe",
     "park_behind_gates",

@@ -69,6 +69,15 @@ def mark_unstartable(job_id: uuid.UUID) -> None:
     send(_MARK_UNSTARTABLE, {"id": job_id})
 
 
+def mark_startable(job_id: uuid.UUID) -> None:
+    """Take that mark away, and let the next pass wake the job."""
+    send(
+        """UPDATE jobs_job SET wait_reason = '', wait_since = NULL, wake_at = @now
+        WHERE id = @uuid(id) AND state = 'queued' AND wait_reason = 'unstartable'""",
+        {"id": job_id},
+    )
+
+
 _PARK = """UPDATE jobs_job SET wait_reason = 'throttled', wait_since = @now,
   wake_at = g.closed_until + random() * %(spread)s * interval '1 second'
 FROM jobs_gate g WHERE state = 'queued' AND wake_at <= @now AND gate <> '' AND g.name = gate
