@@ -14,11 +14,14 @@ from workspaces.models import Workspace
 
 
 def stop_jobs(workspace: Workspace, _actor: Actor, _reason: str) -> None:
-    """Cancel what waits and ask what runs to stop."""
-    jobs = Job.objects.filter(workspace=workspace)
-    for job_id in jobs.filter(state=State.QUEUED).order_by("pk").values_list("pk", flat=True):
-        ended = moves.cancel_queued(job_id)
-        if ended is not None:
+    """Cancel what waits and ask what runs to stop.
+
+    All are locked first, so that none is missed that goes from one to the other meanwhile.
+    """
+    at_work = Job.objects.filter(workspace=workspace, state__in=(State.QUEUED, State.RUNNING))
+    locked = at_work.select_for_update().order_by("pk").values_list("pk", "state")
+    for job_id, state in list(locked):
+        if state == State.RUNNING:
+            moves.ask_cancel(job_id)
+        elif (ended := moves.cancel_queued(job_id)) is not None:
             ending.follow(job_id, ended)
-    for job_id in jobs.filter(state=State.RUNNING).order_by("pk").values_list("pk", flat=True):
-        moves.ask_cancel(job_id)

@@ -4,9 +4,11 @@ Apps `register` in `AppConfig.ready()`; this app knows none of them.
 
 Guarantee: the checks, `closed_at`, every app's stop and the audit event commit together or not
 at all, under an exclusive lock of the workspace row. A writer that must not slip past a closing
-selects the row `FOR KEY SHARE` (or stronger) with `closed_at IS NULL` in the transaction that
-adds the work: it then either commits before the checks look, or finds the workspace closed.
-(The foreign key alone is no such lock: Django's are deferred, and take theirs at commit.)
+selects the row `FOR SHARE` (or stronger) with `closed_at IS NULL` in the transaction that adds
+the work: it then either commits before the checks look, or finds the workspace closed.
+(The foreign key alone is no such lock: Django's are deferred and take a weaker one at commit,
+which the closing lets through: a job at work that only records something must not wait for a
+closing that waits for the job.)
 Hole: a writer that reads `closed_at` without that lock can add work to a closed workspace. What
 runs outside the database when it closes is only asked to stop.
 """
@@ -71,7 +73,7 @@ def close(workspace_id: int, *, actor: Actor, reason: str, request_id: str = "")
     _authorise(workspace_id, actor)
     reason = audit.reason_given(reason)
     with transaction.atomic():
-        workspace = Workspace.objects.select_for_update().get(pk=workspace_id)
+        workspace = Workspace.objects.select_for_update(no_key=True).get(pk=workspace_id)
         if workspace.closed_at is None:
             _refuse_if_any_part_objects(workspace)
             _close_locked(workspace, actor, reason)

@@ -31,7 +31,7 @@ RETURNING id
 def insert(params: dict[str, Any]) -> bool:
     """Insert one job in the caller's transaction; False for a taken key or a closed workspace.
 
-    The workspace is locked ``FOR KEY SHARE`` on PostgreSQL, so that closing it and enqueueing
+    The workspace is locked ``FOR SHARE`` on PostgreSQL, so that closing it and enqueueing
     into it cannot pass each other.
     """
     postgresql = connection.vendor == "postgresql"
@@ -43,7 +43,7 @@ def insert(params: dict[str, Any]) -> bool:
     )
     sql = _INSERT.format(
         deadline="NULL" if params["deadline"] is None else later,
-        lock="FOR KEY SHARE OF w" if postgresql else "",
+        lock="FOR SHARE OF w" if postgresql else "",
     )
     sent = {
         name: value for name, value in params.items() if name != "deadline" or value is not None
@@ -63,7 +63,7 @@ FROM unnest(%(id)s::uuid[], %(kind)s::text[], %(key)s::text[], %(params)s::text[
   %(deadline)s::float8[], %(shared)s::bool[])
   AS r(id, kind, key, params, digest, version, queue, gate, deadline, shared)
 CROSS JOIN (SELECT id FROM workspaces_workspace WHERE id = %(workspace)s AND closed_at IS NULL
-  FOR KEY SHARE) w
+  FOR SHARE) w
 ON CONFLICT (workspace_id, kind, key) WHERE retry_of_id IS NULL DO NOTHING
 RETURNING id
 """

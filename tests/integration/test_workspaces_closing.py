@@ -189,7 +189,7 @@ def test_work_committed_before_the_closing_looks_is_seen_by_its_checks() -> None
 def lock_as_a_writer_does(workspace: Workspace) -> None:
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT 1 FROM workspaces_workspace WHERE id = %s AND closed_at IS NULL FOR KEY SHARE",
+            "SELECT 1 FROM workspaces_workspace WHERE id = %s AND closed_at IS NULL FOR SHARE",
             [workspace.pk],
         )
         assert cursor.fetchone()
