@@ -17,6 +17,7 @@ from jobs.events import emit
 from jobs.models import Operation, OperationItem
 from jobs.publish import after_commit
 from jobs.recovery.job_verbs import ENGINE
+from jobs.redaction import scrub
 from jobs.states import ItemOutcome, OperationState
 
 PAUSE_SECONDS = 10 * 365 * 86400.0  # a gate has a time to open; a pause ends by a deed
@@ -66,15 +67,15 @@ def counts(operation_id: uuid.UUID) -> dict[str, int]:
 
 
 def tell(event_type: str, operation: Operation) -> None:
-    """Emit an event about it, with its counts; nothing in it needs redaction but its words."""
+    """Emit an event about it, with its counts; what people wrote is scrubbed."""
     data = {
         "verb": operation.verb,
         "state": operation.state,
-        "note": operation.note,
+        "note": scrub(operation.note),
         "actor": operation.actor,
-        "reason": operation.reason,
+        "reason": scrub(operation.reason),
         "counts": counts(operation.pk),
-        "resolution": operation.resolution,
+        "resolution": scrub(operation.resolution),
     }
     emit(event_type, operation.workspace_id, operation.pk, data)
 

@@ -8,9 +8,11 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from jobs.models import Operation, OperationItem
+from jobs.models import Event, Operation, OperationItem
+from jobs.recovery.operation import resolve
 from tests.integration.bulk_scene import drafted, member, outcomes, rows, started, turns
 from tests.integration.console_scene import CANARY, at_console
+from workspaces.actors import SYSTEM
 from workspaces.models import Workspace
 from workspaces.permissions import Role
 
@@ -82,6 +84,13 @@ def test_no_secret_is_on_a_page(acme: Workspace, operation: Operation) -> None:
         f"{reverse(ITEMS)}?operation={operation.pk}",
     ):
         assert CANARY not in page(client, address)
+
+
+def test_no_secret_is_in_an_event(operation: Operation) -> None:
+    resolve(operation.pk, actor=SYSTEM, reason=f"refunded, password={CANARY}")
+    event = Event.objects.get(type="operation.resolved")
+    assert event.data["resolution"].startswith("refunded, password=")
+    assert CANARY not in str(event.data)
 
 
 def test_a_reader_elsewhere_finds_neither_operation_nor_items(operation: Operation) -> None:
