@@ -11,7 +11,8 @@ WHERE id = @uuid(id) AND state = 'dead' AND resolved_at IS NULL RETURNING id"""
 _OBSERVE = """UPDATE jobs_step SET observed = %(observed)s, observed_output = @json(output),
   observed_by = %(actor)s, observed_at = @now
 WHERE job_id = @uuid(id) AND name = %(name)s AND observed = ''
-  AND (state = 'started' OR (state = 'done' AND output_error <> '')) RETURNING id"""
+  AND (state = 'started'
+    OR (state = 'done' AND output_error <> '' AND %(observed)s = 'happened')) RETURNING id"""
 
 
 def resolve(job_id: uuid.UUID, resolution: str) -> bool:
@@ -20,6 +21,9 @@ def resolve(job_id: uuid.UUID, resolution: str) -> bool:
 
 
 def observe(job_id: uuid.UUID, *, name: str, observed: str, output: str | None, actor: str) -> bool:
-    """Record what was observed about an open step; written once, onto empty fields."""
+    """Record what was observed about an open step; written once, onto empty fields.
+
+    Of a step that is done, but whose output could not be stored, only that can be recorded.
+    """
     params = {"id": job_id, "name": name, "observed": observed, "output": output, "actor": actor}
     return bool(send(_OBSERVE, params))

@@ -100,10 +100,11 @@ INSERT INTO jobs_job (id, workspace_id, kind, key, params, params_digest, versio
   state, run_at, wake_at, deadline_at, retry_of_id, root_id, epoch, mode, actor, request_id,
   traceparent)
 SELECT @uuid(new), workspace_id, kind, key, params, params_digest, %(version)s, queue, gate,
-  'queued', @now, CASE WHEN %(shared)s THEN @now ELSE @after(first_wake) END, {deadline}, id,
+  'queued', @now, CASE WHEN %(shared)s THEN @now ELSE @after(first_wake) END, {deadline}, j.id,
   root_id, epoch + %(epoch)s, %(mode)s,
   %(actor)s, %(request_id)s, %(traceparent)s
-FROM jobs_job WHERE id = @uuid(id) AND state IN ('dead', 'cancelled')
+FROM jobs_job j JOIN workspaces_workspace w ON w.id = j.workspace_id
+WHERE j.id = @uuid(id) AND j.state IN ('dead', 'cancelled') AND w.closed_at IS NULL {lock}
 RETURNING id
 """
 _CARRY = """
@@ -116,12 +117,16 @@ FROM jobs_step WHERE job_id = @uuid(id) AND name = %(name)s
 
 
 def insert_successor(params: dict[str, Any], *, deadline: float | None) -> bool:
-    """Insert the one successor of a dead or cancelled job; ``retry_of`` is unique."""
+    """Insert the one successor of a dead or cancelled job; ``retry_of`` is unique.
+
+    False for a closed workspace, which is locked as ``insert`` locks it.
+    """
+    lock = "FOR SHARE OF w" if connection.vendor == "postgresql" else ""
     until = "NULL" if deadline is None else "@after(deadline)"
     sent = {**params, "first_wake": FIRST_WAKE}
     if deadline is not None:
         sent["deadline"] = deadline
-    return bool(send(_SUCCESSOR.format(deadline=until), sent))
+    return bool(send(_SUCCESSOR.format(deadline=until, lock=lock), sent))
 
 
 def carry_step(old: uuid.UUID, new: uuid.UUID, name: str, *, column: str | None) -> None:

@@ -106,14 +106,14 @@ def _resumed(
         return _planned(name, step, row, Word.RUNS, "no result of it is stored")
     if row.state == StepState.DONE:
         return _resumed_done(name, step, row)
-    if row.state == StepState.NOT_DONE or row.observed == Observation.DID_NOT_HAPPEN:
-        return _planned(name, step, row, Word.RUNS, "it surely did not happen")
     if row.observed == Observation.HAPPENED:
         return _planned(name, step, row, Word.KEPT, "observed: it happened", Carry.OBSERVED)
-    if row.late_at is not None:
+    if row.late_at is not None:  # a proof, also against somebody's "it did not happen"
         return _planned(
             name, step, row, Word.KEPT, "its worker brought the output late", Carry.LATE
         )
+    if row.state == StepState.NOT_DONE or row.observed == Observation.DID_NOT_HAPPEN:
+        return _planned(name, step, row, Word.RUNS, "it surely did not happen")
     if row.effect == Effect.KEYED and not is_open:
         return _planned(name, step, row, Word.RUNS, "sent again with the same key", Carry.INTENT)
     if step is not None and step.reconcile is not None:

@@ -22,6 +22,7 @@ from jobs.recovery.deed import Deed, done
 from jobs.recovery.plan import Carry, Plan
 from jobs.states import Verb, Word
 from workspaces.actors import Actor
+from workspaces.errors import WorkspaceClosed
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
@@ -106,7 +107,8 @@ def _inserted(job: Job, deed: Deed) -> Job:
         "traceparent": job.traceparent,
     }
     deadline = spec.deadline.total_seconds() if spec.deadline else None
-    moves.insert_successor(params, deadline=deadline)
+    if not moves.insert_successor(params, deadline=deadline):
+        raise WorkspaceClosed(job.workspace.slug)  # it closed at this very moment
     return Job.objects.get(pk=new)
 
 
