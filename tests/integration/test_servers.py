@@ -23,7 +23,8 @@ from tests.waiting import wait_until
 ROOT = Path(__file__).parents[2]
 STARTS_BOTH = """
 from tests.servers import postgres, valkey
-import time
+import signal, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background shell has it ignored
 with postgres() as database, valkey() as broker:
     print(database.pid, broker.pid, database.folder, broker.folder, flush=True)
     time.sleep(600)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import redis
 from celery import current_app
 from django.db import OperationalError, connection
 from django.db.migrations.recorder import MigrationRecorder
+from kombu import pools
 from pytest_django import Settings
 
 from config.doctor.answer import Level
@@ -30,7 +32,16 @@ def broker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     """A broker that this test may spoil, where the doctor looks for one."""
     with valkey(durable=True) as server:
         monkeypatch.setenv("CELERY_BROKER_URL", server.url)
+        _forget_connections()
         yield server
+        _forget_connections()
+
+
+def _forget_connections() -> None:
+    """Let Celery open its pools anew: they stay at the broker that was there first."""
+    app: Any = current_app
+    pools.reset()
+    app.amqp._producer_pool = app._pool = None
 
 
 def wire(broker: Server) -> redis.Redis:
