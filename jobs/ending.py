@@ -14,7 +14,8 @@ from django.db import connection, transaction
 from jobs import events, locks, registry
 from jobs.fence import Claim, Ended
 from jobs.models import Attempt, Event, Job
-from jobs.redaction import scrub
+from jobs.models import Step as StepRow
+from jobs.redaction import knowing, scrub, secrets_in
 from jobs.states import Cause, State
 
 logger = logging.getLogger(__name__)
@@ -86,17 +87,41 @@ def _call_alone(job: Job, hook: registry.After) -> None:
         if connection.closed_in_transaction:
             raise
         name = f"{hook.__module__}.{hook.__qualname__}"
-        logger.exception("job.hook_failed", extra={"job_id": str(job.pk), "hook": name})
-        fault = scrub(f"{type(error).__name__}: {error}")[:500]
+        with knowing(_secrets_of(job)):
+            logger.exception("job.hook_failed", extra={"job_id": str(job.pk), "hook": name})
+            fault = scrub(f"{type(error).__name__}: {error}")[:500]
         data = {"kind": job.kind, "hook": name, "state": job.state, "error": fault}
         events.emit("job.hook_failed", job.workspace_id, job.pk, data, deliver=False)
 
 
+class HookFailed(Exception):
+    """A hook raised once more; its own words, scrubbed."""
+
+
 @events.receives("job.hook_failed")
 def call_hook_again(event: Event) -> None:
-    """Deliver a final state to the hook that raised, until it returns."""
+    """Deliver a final state to the hook that raised, until it returns. Raises HookFailed."""
     job = Job.objects.select_for_update().get(pk=event.subject)
     spec = registry.find(job.kind)
     for hook in spec.after_hooks if spec else ():
         if f"{hook.__module__}.{hook.__qualname__}" == event.data["hook"]:
-            hook(job, event.data["state"], None)
+            _call_again(job, hook, event.data["state"])
+
+
+def _call_again(job: Job, hook: registry.After, state: str) -> None:
+    try:
+        hook(job, state, None)
+    except Exception as error:
+        if connection.closed_in_transaction:
+            raise
+        with knowing(_secrets_of(job)):
+            fault = scrub(f"{type(error).__name__}: {error}")[:500]
+        raise HookFailed(fault) from None  # whoever logs this knows none of the job's secrets
+
+
+def _secrets_of(job: Job) -> frozenset[str]:
+    """What must be hidden of a job where its own process, which knew, is gone."""
+    spec = registry.find(job.kind)
+    paths = spec.redact if spec else ()
+    outputs = StepRow.objects.filter(job_id=job.pk).values_list("output", flat=True)
+    return secrets_in(job.params, paths).union(*(secrets_in(output, paths) for output in outputs))
