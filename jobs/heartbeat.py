@@ -19,16 +19,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from django.db import DatabaseError, connection
+from django.db import connection, transaction
 from structlog.contextvars import bound_contextvars
 
 from jobs import moves
 from jobs.journal import Journal
+from jobs.statements import bound_waiting
 from jobs.stops import LeaseLost
 
 logger = logging.getLogger(__name__)
 
 _IDLE_TICKS = 10
+LOCK_SECONDS = 2
 
 
 @dataclass(eq=False)
@@ -99,15 +101,15 @@ class Heartbeat:
 def _renew(beat: Beat) -> None:
     """One renewal. "Lock not available" is neither renewed nor lost; only no row is lost."""
     try:
-        if connection.connection is None and connection.vendor == "postgresql":
-            with connection.cursor() as cursor:
-                cursor.execute("SET lock_timeout = '2s'")
-        beat.journal.noted(moves.renew(beat.journal.fence))
+        with transaction.atomic():
+            bound_waiting(LOCK_SECONDS)
+            standing = moves.renew(beat.journal.fence)
+        beat.journal.noted(standing)
         beat.renewed = time.monotonic()
     except LeaseLost:
         logger.warning("heartbeat.lease_lost")
         beat.renewed = time.monotonic()
-    except DatabaseError as error:
+    except Exception as error:  # noqa: BLE001  this thread must outlive whatever happens
         logger.warning("heartbeat.not_renewed", extra={"error": type(error).__name__})
         connection.close()
 

@@ -32,7 +32,21 @@ def is_gone(worker: str) -> bool:
     host, boot, namespace, pid, ticks = parts
     if (host, boot, namespace) != (socket.gethostname(), _boot_id(), _namespace()):
         return False
-    return _start_ticks(int(pid)) != ticks
+    now = _start_ticks(int(pid))
+    if now == _UNKNOWN:
+        return not _may_exist(int(pid))
+    return now != ticks
+
+
+def _may_exist(pid: int) -> bool:
+    """Whether there may be a process that cannot be looked at: ``/proc`` can hide others' ones."""
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def _boot_id() -> str:

@@ -97,3 +97,8 @@ def counts() -> dict[str, int]:
     """How many rows of each sort there are."""
     models = (Job, Attempt, Step, Event, AuditEvent)
     return {model.__name__: model.objects.count() for model in models}
+
+
+def about(seconds: float, wait: timedelta) -> bool:
+    """Whether a wait is so long, but for what passes between two statements."""
+    return abs(wait.total_seconds() - seconds) < 5
