@@ -62,6 +62,17 @@ def at_once(*works: Callable[[], object]) -> list[object]:
     return results
 
 
+def cut_off(_: object = None) -> None:
+    """End this session from another one, as a restart of the server does."""
+    pid = connection.connection.info.backend_pid
+
+    def end() -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_terminate_backend(%s, 5000)", [pid])
+
+    assert at_once(end) == [None]
+
+
 @contextmanager
 def poisoned(job: Job) -> Iterator[None]:
     """Let the database refuse every update of one row, as a broken index or trigger would."""

@@ -18,7 +18,7 @@ from jobs.testing import at_step, attempt, drain
 from tests.drills.kinds import once, repeatable
 from tests.drills.ledger import effects
 from tests.integration.kernel.acting import expired, outcomes, states, told, waiting
-from tests.integration.kernel.sessions import at_once
+from tests.integration.kernel.sessions import cut_off
 from tests.integration.meanwhile import meanwhile
 from workspaces.models import Workspace
 
@@ -127,17 +127,6 @@ def test_a_database_that_cannot_be_had_for_the_claim_is_the_envelopes_business(
     with pytest.raises(runner.ClaimUnavailable, match="connection refused"):
         runner.execute(job.kind, job.pk)
     assert effects(ledger) == {}
-
-
-def cut_off(_: object = None) -> None:
-    """End this session from another one, as a restart of the server does."""
-    pid = connection.connection.info.backend_pid
-
-    def end() -> None:
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT pg_terminate_backend(%s, 5000)", [pid])
-
-    assert at_once(end) == [None]
 
 
 @pytest.mark.parametrize("name", ["charge", "second"])

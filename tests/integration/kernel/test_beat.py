@@ -1,0 +1,93 @@
+"""The beat scheduler runs one upkeep pass a tick, and nothing that happens in it ends beat."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from celery import current_app
+from django.db import OperationalError, connection
+
+from jobs import beat
+from jobs.beat import UpkeepScheduler
+from jobs.models import Job, Upkeep
+from jobs.sweep import UPKEEP, fault
+from tests.drills.kinds import noop
+from tests.integration.kernel.acting import claimed_elsewhere, expired, waiting
+from tests.integration.kernel.sessions import cut_off
+from workspaces.models import Workspace
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def scheduler() -> UpkeepScheduler:
+    scheduler = UpkeepScheduler(app=current_app, lazy=True)
+    scheduler.setup_schedule()
+    return scheduler
+
+
+@pytest.fixture
+def faults() -> Iterator[list[tuple[str, str]]]:
+    """What went wrong, as whoever keeps a list of it is told."""
+    seen: list[tuple[str, str]] = []
+
+    def note(sender: object, work: str, error: Exception, **_: Any) -> None:
+        seen.append((work, str(error)))
+
+    fault.connect(note)
+    yield seen
+    fault.disconnect(note)
+
+
+def lost(acme: Workspace, key: str = "a") -> Job:
+    return expired(claimed_elsewhere(waiting(noop.s(), acme, key)))
+
+
+def test_a_tick_is_a_pass_and_the_next_is_a_second_later(
+    acme: Workspace, scheduler: UpkeepScheduler
+) -> None:
+    job = lost(acme)
+    assert [scheduler.tick(), scheduler.tick()] == [1.0, 1.0]
+    first = Upkeep.objects.get(name=UPKEEP).passed_at
+    expired(job)
+    assert scheduler.tick() == 1.0
+    job.refresh_from_db()
+    assert (job.state, job.losses) == ("queued", 1)
+    assert Upkeep.objects.get(name=UPKEEP).passed_at > first
+    assert scheduler.schedule == {}, "schedules are rows"
+    assert scheduler.info == "    . upkeep -> every 1 s"
+
+
+def test_whatever_a_pass_raises_beat_goes_on_and_somebody_is_told(
+    acme: Workspace,
+    scheduler: UpkeepScheduler,
+    faults: list[tuple[str, str]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def away() -> None:
+        raise OperationalError("the database is away")
+
+    connection.ensure_connection()
+    broken = connection.connection
+    with monkeypatch.context() as patch:
+        patch.setattr(beat, "sweep", away)
+        assert scheduler.tick() == 1.0
+    assert faults == [("pass", "the database is away")]
+    assert connection.connection is not broken
+    assert scheduler.tick() == 1.0
+    assert len(faults) == 1
+
+
+def test_a_session_that_was_ended_costs_no_more_than_its_pass(
+    acme: Workspace, scheduler: UpkeepScheduler
+) -> None:
+    job = lost(acme)
+    scheduler.tick()
+    cut_off()
+    assert scheduler.tick() == 1.0
+    expired(job)
+    scheduler.tick()
+    job.refresh_from_db()
+    assert job.state == "queued"
