@@ -24,7 +24,7 @@ from provisioning.terraform.prepare import prepare
 from provisioning.terraform.stack import Stack
 from provisioning.terraform.state import StateMark, read_file
 from provisioning.terraform.stream import Progress, read
-from tests.support.terraform import ROOT, Site, real_tool
+from tests.support.terraform import ROOT, Site, in_flight, real_tool
 from tests.waiting import wait_until
 
 ALL = ["acme network created", "acme database created", "acme app created"]
@@ -70,19 +70,12 @@ def begin(stack: Stack, planned: Plan, folder: Path) -> subprocess.Popen[bytes]:
     return worker
 
 
-def in_flight(folder: Path, name: str) -> None:
-    """Wait until the tool says that this resource has begun, and its script runs."""
-    said = folder / RUN / records.STDOUT
-    marker = f"terraform_data.{name}: (local-exec)"
-    wait_until(lambda: said.exists() and marker in said.read_text(), 60, f"{name} in flight")
-
-
 def killed_worker(site: Site, at: str) -> tuple[Stack, Plan, Path]:
     """Begin an apply that pauses at a resource, and SIGKILL its worker there."""
     stack = site.stack(pause_at=at)
     planned, folder = site.plan(stack), site.folder()
     worker = begin(stack, planned, folder)
-    in_flight(folder, at)
+    in_flight(folder / RUN, at)
     worker.kill()
     worker.wait()
     return stack, planned, folder
@@ -121,7 +114,7 @@ def test_a_killed_worker_whose_apply_then_fails_cannot_be_told(site: Site) -> No
     stack = site.stack(pause_at="database", fail_at="app")
     planned, folder = site.plan(stack), site.folder()
     worker = begin(stack, planned, folder)
-    in_flight(folder, "database")
+    in_flight(folder / RUN, "database")
     worker.kill()
     worker.wait()
     site.hold.unlink()
@@ -209,7 +202,7 @@ def test_a_refusal_with_an_unmoved_state_is_nothing_a_moved_one_cannot_be_told(
     planned, stale = site.plan(stack), site.plan(other)
     holder, locked_out, late = site.folder(), site.folder(), site.folder()
     worker = begin(stack, planned, holder)
-    in_flight(holder, "network")
+    in_flight(holder / RUN, "network")
 
     refused = site.apply(other, stale, locked_out)
     nothing = observe(other, locked_out, prior=stale.prior)

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from provisioning.terraform import binary
+from provisioning.terraform import binary, records
 from provisioning.terraform.apply import Applied, apply
 from provisioning.terraform.errors import BinaryMissing
 from provisioning.terraform.plan import Plan, plan
 from provisioning.terraform.stack import Backend, Stack
+from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "provisioning/stacks/modules/workspace"
@@ -25,6 +26,13 @@ def real_tool() -> binary.Binary:
         return binary.find()
     except BinaryMissing as error:
         pytest.skip(f"needs a real OpenTofu or Terraform: {error}")
+
+
+def in_flight(run: Path, name: str) -> None:
+    """Wait until the tool says that this resource has begun; those before it are in the state."""
+    said = run / records.STDOUT
+    marker = f"terraform_data.{name}: (local-exec)"
+    wait_until(lambda: said.exists() and marker in said.read_text(), 60, f"{name} in flight")
 
 
 @dataclass

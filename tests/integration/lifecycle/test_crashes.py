@@ -35,6 +35,7 @@ from tests.integration.lifecycle.workers import (
     run_of,
     worker,
 )
+from tests.support.terraform import in_flight
 from tests.waiting import wait_until
 from workspaces.actors import SYSTEM
 from workspaces.models import Workspace
@@ -53,7 +54,7 @@ def job(workspace: Workspace, hold: Path) -> Job:
     """A job whose worker was killed while Terraform was creating the second resource."""
     job = requested(workspace, pause_at="database", pause_while=str(hold))
     with worker(job) as process:
-        wait_until(lambda: effects(workspace)["network"] == 1, 60, "the network is there")
+        in_flight(run_of(job), "database")
         process.kill()
         process.wait()
     return reaped(job)
