@@ -33,6 +33,8 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
     "csp",
     "rest_framework",
+    "django_filters",
+    "drf_spectacular",
     "django_celery_results",
     "workspaces",
     "jobs",
@@ -103,6 +105,18 @@ else:
     # In a file, so that the threads and processes of a test meet in one database.
     DATABASE["TEST"] = {"NAME": f"{DATABASE['NAME']}.test"}
 DATABASES = {"default": DATABASE}
+
+# --- Cache: counts of refused tokens, nothing else
+CACHES: dict[str, dict[str, Any]] = {
+    "default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"},
+}
+if REDIS_URL:
+    CACHES["default"] = {
+        "BACKEND": "django.core.cache.backends.redis.RedisCache",
+        "LOCATION": REDIS_URL,
+        "KEY_PREFIX": "firedoor",
+        "OPTIONS": {"socket_connect_timeout": 1, "socket_timeout": 1},
+    }
 
 # --- Celery: messages only wake a worker; the job row is the truth
 CELERY_BROKER_URL = REDIS_URL or "memory://"
@@ -194,9 +208,11 @@ AUTH_PASSWORD_VALIDATORS = [
     )
 ]
 LOGIN_URL = "admin:login"
-REST_FRAMEWORK = {
+REST_FRAMEWORK = {  # a view that forgets to say who may call it refuses everybody
     "DEFAULT_AUTHENTICATION_CLASSES": [],
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    "UNAUTHENTICATED_USER": None,
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
 }
 
 # --- Time, language, logs

@@ -1,8 +1,13 @@
 """Which address leads where. ``/healthz/*`` is answered earlier, by ``config.health``."""
 
 from django.contrib import admin
-from django.urls import path
+from django.urls import include, path
+
+WORKSPACE = "api/v1/workspaces/<slug:slug>/"
 
 urlpatterns = [
     path("admin/", admin.site.urls),
+    path(f"{WORKSPACE}jobs/", include("jobs.api.urls")),
 ]
+handler404 = "config.refusals.no_such_page"
+handler500 = "config.refusals.failed"

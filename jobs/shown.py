@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
 from jobs.curtain import Curtain
 from jobs.models import Attempt, Job
 from jobs.models import Step as StepRow
+from jobs.recovery.plan import Plan
 from jobs.redaction import scrub
 
 
@@ -17,9 +19,22 @@ def shown(job: Job) -> dict[str, Any]:
     curtain = Curtain.of(job, steps)
     successor = Job.objects.filter(retry_of_id=job.pk).values_list("pk", flat=True).first()
     return {
+        **summary(job, job.workspace.slug),
+        "attempts": [_attempt(a) for a in Attempt.objects.filter(job_id=job.pk).order_by("number")],
+        "steps": [_step(step, curtain) for step in steps],
+        "successor": _text(successor),
+        "params": curtain.value(job.params),
+        "result": curtain.value(job.result),
+        "resolution": scrub(job.resolution),
+    }
+
+
+def summary(job: Job, slug: str) -> dict[str, Any]:
+    """A job as a line of a list: nothing that its author chose but kind, key and progress."""
+    return {
         "id": str(job.pk),
         "kind": job.kind,
-        "workspace": job.workspace.slug,
+        "workspace": slug,
         "key": job.key,
         "state": job.state,
         "cause": job.cause,
@@ -27,22 +42,21 @@ def shown(job: Job) -> dict[str, Any]:
         "run_at": _iso(job.run_at),
         "attempt": job.attempt,
         "progress": job.progress,
-        "attempts": [_attempt(a) for a in Attempt.objects.filter(job_id=job.pk).order_by("number")],
-        "steps": [_step(step, curtain) for step in steps],
         "retry_of": _text(job.retry_of_id),
-        "successor": _text(successor),
         "root_id": str(job.root_id),
         "epoch": job.epoch,
         "mode": job.mode,
-        "params": curtain.value(job.params),
-        "result": curtain.value(job.result),
         "actor": job.actor,
         "request_id": job.request_id,
         "created_at": _iso(job.created_at),
         "finished_at": _iso(job.finished_at),
         "resolved_at": _iso(job.resolved_at),
-        "resolution": scrub(job.resolution),
     }
+
+
+def planned(plan: Plan) -> dict[str, Any]:
+    """A plan as it is shown to programs."""
+    return {**asdict(plan), "allowed": plan.refusal is None}
 
 
 def _attempt(row: Attempt) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from django.contrib.auth import get_user_model
 
-from workspaces.models import Membership
+from workspaces.models import Membership, ServiceAccount
 from workspaces.permissions import Role
 
 if TYPE_CHECKING:
@@ -65,8 +65,9 @@ def as_actor(value: Actor | User | AnonymousUser) -> Actor:
 def actor_named(actor_id: str) -> Actor:
     """Rebuild the actor that a record names, with the grants they hold now (two queries).
 
-    For work that goes on after its author has left: a user who is deleted or inactive, and an
-    id of any sort that this app does not know, act under their id and hold no grant.
+    For work that goes on after its author has left: a user who is deleted or inactive, an account
+    that is disabled, and an id of any sort that this app does not know, act under their id and
+    hold no grant.
     """
     if actor_id == SYSTEM.id:
         return SYSTEM
@@ -75,7 +76,17 @@ def actor_named(actor_id: str) -> Actor:
         user = get_user_model().objects.filter(pk=int(number)).first()
         if user is not None:
             return as_actor(user)
+    if sort == "service" and number.isdecimal():
+        account = ServiceAccount.objects.filter(pk=int(number), disabled_at=None).first()
+        if account is not None:
+            return as_service(account)
     return Actor(id=actor_id, label=actor_id)
+
+
+def as_service(account: ServiceAccount) -> Actor:
+    """The account as somebody who acts."""
+    grant = Grant(Role(account.role), account.workspace_id)
+    return Actor(id=f"service:{account.pk}", label=account.name, roles=(grant,))
 
 
 def _grants(user: User) -> tuple[Grant, ...]:

@@ -25,6 +25,9 @@ class Role(StrEnum):
     ADMIN = "admin"
 
 
+ROLES: Final = tuple((role.value, role.value.title()) for role in Role)
+
+
 _VIEWER: Final = frozenset({"jobs.view", "alerts.view"})
 _OPERATOR: Final = _VIEWER | {
     "jobs.enqueue",
@@ -34,7 +37,7 @@ _OPERATOR: Final = _VIEWER | {
     "operations.run",
 }
 _LEAD: Final = _OPERATOR | {"jobs.operate_risky", "locks.force", "operations.large"}
-_ADMIN: Final = _LEAD | {"members.manage", "workspaces.close"}
+_ADMIN: Final = _LEAD | {"members.manage", "tokens.manage", "workspaces.close"}
 
 TABLE: Final[dict[Role, frozenset[str]]] = {
     Role.VIEWER: _VIEWER,

@@ -70,7 +70,7 @@ def receipt(payment: str) -> dict[str, Any]:
     return client.send_receipt(payment)
 
 
-@job_kind("payments.charge", steps=(reserve, charge_card, book, receipt))
+@job_kind("payments.charge", steps=(reserve, charge_card, book, receipt), api=True)
 def charge(run: Run, *, order_id: str, cents: int) -> dict[str, Any]:
     """Charge an order once."""
     hold = run(reserve, order_id)

@@ -25,6 +25,7 @@ LOWEST_ROLE = {
     "locks.force": Role.LEAD,
     "operations.large": Role.LEAD,
     "members.manage": Role.ADMIN,
+    "tokens.manage": Role.ADMIN,
     "workspaces.close": Role.ADMIN,
 }
 RANK = [Role.VIEWER, Role.OPERATOR, Role.LEAD, Role.ADMIN]

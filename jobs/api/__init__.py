@@ -1,0 +1,1 @@
+"""Jobs over HTTP: adapters of the same services that the console and the commands call."""

@@ -1,0 +1,94 @@
+"""The list of jobs, a new job, and one job."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from jobs import registry
+from jobs.api.views import JobView, url_of
+from jobs.enqueue import enqueue
+from jobs.errors import JobsError
+from jobs.models import Job
+from jobs.shown import shown, summary
+from workspaces.http.idempotency import idempotent
+from workspaces.http.paging import NewestFirst
+from workspaces.http.views import WorkspaceView
+
+
+class KindNotPublic(JobsError):
+    """The kind is not open to the API."""
+
+    code = "kind_not_public"
+    status = 422
+
+
+class NewJob(serializers.Serializer):
+    """What is asked for: a kind, its params, and the caller's own key for the intent."""
+
+    kind = serializers.CharField(max_length=100)
+    params = serializers.DictField(default=dict)
+    key = serializers.CharField(max_length=255, required=False)
+    eta = serializers.DateTimeField(required=False)
+
+
+class JobList(WorkspaceView):
+    """`GET` lists, newest first; `POST` enqueues."""
+
+    rights = {"GET": "jobs.view", "POST": "jobs.enqueue"}
+    pagination_class = NewestFirst
+
+    def get(self, request: Request, slug: str) -> Response:
+        """Jobs of the workspace, a page at a time."""
+        pages = NewestFirst()
+        jobs = Job.objects.filter(workspace=self.workspace)
+        page = pages.paginate_queryset(jobs, request, view=self)
+        return pages.get_paginated_response([summary(job, slug) for job in page])
+
+    @idempotent
+    def post(self, request: Request, slug: str) -> Response:
+        """Enqueue one job: 201, or 200 with `created: false` when the intent is known already."""
+        asked = NewJob(data=request.data)
+        asked.is_valid(raise_exception=True)
+        job = self._enqueued(asked.validated_data)
+        self.job_id = job.pk
+        body = {"created": job.created, **summary(job, slug)}
+        location = request.build_absolute_uri(url_of(job.pk, slug))
+        return Response(body, 201 if job.created else 200, headers={"Location": location})
+
+    def _enqueued(self, asked: dict[str, Any]) -> Job:
+        spec = registry.find(asked["kind"])
+        if spec is not None and not spec.api:
+            raise KindNotPublic(
+                f"Nothing was enqueued: jobs of the kind {spec.name} are not made over HTTP."
+            )
+        key, reserved = self._key(asked.get("key"))
+        return enqueue(
+            asked["kind"],
+            workspace=self.workspace,
+            key=key,
+            params=asked["params"],
+            eta=asked.get("eta"),
+            actor=self.actor,
+            request_id=self.request_id,
+            traceparent=self.traceparent,
+            reserved=reserved,
+        )
+
+    def _key(self, given: str | None) -> tuple[str, bool]:
+        """The job's key, and whether it has the prefix that is ours."""
+        if given is not None:
+            return given, False
+        return f"http:{self.actor.id}:{self.key or uuid.uuid4()}", True
+
+
+class JobDetail(JobView):
+    """One job with its steps and attempts."""
+
+    def get(self, request: Request, slug: str, job_id: uuid.UUID) -> Response:
+        """The job as it is now."""
+        return Response(shown(self.job))

@@ -1,0 +1,63 @@
+"""A workspace, a service account of each role, and a client that speaks for one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from workspaces import service_accounts, tokens
+from workspaces.actors import SYSTEM
+from workspaces.models import Workspace
+from workspaces.permissions import Role
+
+
+class Caller:
+    """A client with a token. Paths are below the workspace; every answer is Django's own."""
+
+    def __init__(self, workspace: Workspace, role: Role, name: str = "") -> None:
+        self.workspace = workspace
+        self.account = service_accounts.create(
+            name or f"{role}-of-{workspace.slug}", role=role, workspace=workspace, actor=SYSTEM
+        )
+        self.account_id = f"service:{self.account.pk}"
+        self.token, self.secret = tokens.issue(self.account, actor=SYSTEM)
+        self.client = Client(raise_request_exception=False)
+
+    def url(self, path: str) -> str:
+        return path if path.startswith("/") else f"/api/v1/workspaces/{self.workspace.slug}/{path}"
+
+    def get(self, path: str, query: Any = None, **headers: str) -> Any:
+        return self.client.get(self.url(path), query, headers=self._with(headers))
+
+    def post(self, path: str, body: Any = None, **headers: str) -> Any:
+        return self.client.post(
+            self.url(path),
+            body if isinstance(body, bytes | str) else body or {},
+            content_type=headers.pop("content_type", "application/json"),
+            headers=self._with(headers),
+        )
+
+    def _with(self, headers: dict[str, str]) -> dict[str, str]:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        return {"Authorization": f"Bearer {self.secret}", **named}
+
+
+@pytest.fixture
+def acme(transactional_db: None) -> Workspace:
+    return Workspace.objects.create(slug="acme", name="Acme")
+
+
+@pytest.fixture
+def rival(transactional_db: None) -> Workspace:
+    return Workspace.objects.create(slug="rival", name="Rival")
+
+
+@pytest.fixture
+def caller(acme: Workspace) -> Callable[..., Caller]:
+    """Make a caller of a role, by default in acme."""
+    return lambda role=Role.OPERATOR, workspace=None, name="": Caller(
+        workspace or acme, Role(role), name
+    )

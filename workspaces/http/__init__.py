@@ -1,0 +1,1 @@
+"""What every API shares: who calls, what an error looks like, pages, and one answer per key."""

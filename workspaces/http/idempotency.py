@@ -1,0 +1,138 @@
+"""How a view answers a request with an Idempotency-Key once, and repeats that answer.
+
+Order: who calls and what they may do (again at each repetition), the key's form, the record, the
+input, the work, the answer. See `workspaces.idempotency` for what commits with what.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from django.db import transaction
+from django.http import HttpResponse
+from django.utils.http import http_date
+from rest_framework.renderers import JSONRenderer
+from rest_framework.response import Response
+
+from workspaces import idempotency
+from workspaces.errors import FiredoorError
+from workspaces.http import errors, problems
+from workspaces.http.parsing import fingerprint
+from workspaces.idempotency import Asked
+from workspaces.models import IdempotencyRecord
+
+if TYPE_CHECKING:
+    from rest_framework.request import Request
+
+    from workspaces.http.views import WorkspaceView
+
+HEADER = "Idempotency-Key"
+REPLAYED = "Idempotent-Replayed"
+ORIGINAL_DATE = "Idempotency-Original-Date"
+KEPT_HEADERS = ("Content-Type", "Content-Language", "Location", "ETag", "Link")
+_KEY = re.compile(r"[A-Za-z0-9._:~+/=-]{8,255}")
+
+View = TypeVar("View", bound="WorkspaceView")
+
+
+def idempotent(work: Callable[..., Response]) -> Callable[..., HttpResponse]:
+    """Let a view's method be repeated safely by clients that send an Idempotency-Key.
+
+    The method does its work in a transaction that also keeps its answer; it must not call
+    anything outside the database. Refusals with 409 or 410 are kept too, all others leave the
+    key unused. The same key with another request gets 422, and one that is still being answered
+    409 with `Retry-After`. Without a key the method just runs, in a transaction.
+    """
+
+    @wraps(work)
+    def once(view: View, request: Request, *args: Any, **kwargs: Any) -> HttpResponse:
+        def fresh() -> HttpResponse:
+            return _rendered(work(view, request, *args, **kwargs))
+
+        if view.key is None:
+            with transaction.atomic():
+                return fresh()
+        asked = _asked(view, request)
+        try:
+            with transaction.atomic():
+                return _answered(view, request, asked, fresh)
+        except idempotency.StillBeingAnswered:
+            raise errors.InProgress from None
+
+    once.idempotent = True  # type: ignore[attr-defined]  # for the schema
+    return once
+
+
+def key_of(request: Request) -> str | None:
+    """The key that came, without its quotes; None where there is none, or the method is safe.
+
+    Raises IdempotencyKeyInvalid. Two header lines arrive joined by a comma, which no key has.
+    """
+    sent = request.headers.get(HEADER)
+    if sent is None or request.method in ("GET", "HEAD", "OPTIONS"):
+        return None
+    bare = sent.strip()
+    if len(bare) > 1 and bare[0] == bare[-1] == '"':
+        bare = bare[1:-1]
+    if not _KEY.fullmatch(bare):
+        raise errors.IdempotencyKeyInvalid
+    return bare
+
+
+def _asked(view: WorkspaceView, request: Request) -> Asked:
+    media_type = (request.content_type or "").partition(";")[0].strip().lower()
+    return Asked(
+        workspace_id=view.workspace.pk,
+        principal=view.actor.id,
+        key=view.key or "",
+        fingerprint=fingerprint(
+            request.method or "",
+            request.path,
+            request.META["QUERY_STRING"],
+            media_type,
+            request.body,
+        ),
+        method=request.method or "",
+        path=request.path,
+        request_id=view.request_id,
+    )
+
+
+def _answered(
+    view: WorkspaceView, request: Request, asked: Asked, fresh: Callable[[], HttpResponse]
+) -> HttpResponse:
+    record = idempotency.claim(asked)
+    if isinstance(record, IdempotencyRecord):
+        return _replayed(record, asked)
+    try:
+        with transaction.atomic():
+            response = fresh()
+    except FiredoorError as error:
+        if not problems.is_kept(error):
+            raise
+        response = problems.answered(error, request)
+    kept = {name: response[name] for name in KEPT_HEADERS if name in response}
+    idempotency.answer(record, response.status_code, kept, response.content, view.job_id)
+    response[REPLAYED] = "false"
+    return response
+
+
+def _replayed(record: IdempotencyRecord, asked: Asked) -> HttpResponse:
+    if record.fingerprint != asked.fingerprint:
+        raise errors.IdempotencyKeyReused(record.method, record.path, record.created_at.isoformat())
+    idempotency.note_replay(record, asked.request_id)
+    response = HttpResponse(bytes(record.body), status=record.status, headers=record.headers)
+    response[REPLAYED] = "true"
+    response[ORIGINAL_DATE] = http_date(record.created_at.timestamp())
+    return response
+
+
+def _rendered(response: Response) -> HttpResponse:
+    """The answer as bytes, now: what is kept is what was sent."""
+    body = b"" if response.data is None else JSONRenderer().render(response.data)
+    headers = dict(response.items())
+    headers["Content-Type"] = "application/json"
+    return HttpResponse(body, status=response.status_code, headers=headers)

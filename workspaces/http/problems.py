@@ -1,0 +1,143 @@
+"""What an error looks like to a client: RFC 9457, with a stable code and what to do next.
+
+`retry` has three words: `same_key` (send the very same request again, later), `new_key` (this
+answer is kept under its Idempotency-Key; a new try needs a new key) and `none` (change the
+request or what it is about first; the key is not used up).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+from django.core.exceptions import PermissionDenied, RequestDataTooBig
+from django.db import InterfaceError, OperationalError
+from django.http import Http404, HttpRequest, JsonResponse
+from rest_framework import exceptions
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from workspaces.errors import FiredoorError
+from workspaces.http import errors
+
+logger = logging.getLogger(__name__)
+
+MEDIA_TYPE = "application/problem+json"
+PAGE = "/api/problems/"
+KEPT = frozenset({409, 410})
+"""Refusals with these statuses are kept under the request's key: work had begun."""
+
+
+def retry_hint(error: FiredoorError | type[FiredoorError]) -> str:
+    """One of `same_key`, `new_key`, `none`; an error may say so itself."""
+    said: str | None = getattr(error, "retry", None)
+    if said is not None:
+        return said
+    if error.status in KEPT:
+        return "new_key"
+    return "same_key" if error.status in (429, 503) else "none"
+
+
+def is_kept(error: FiredoorError) -> bool:
+    """Whether the same request with the same key gets this very answer again."""
+    return error.status in KEPT and retry_hint(error) == "new_key"
+
+
+def problem(error: FiredoorError, request: HttpRequest | Request) -> dict[str, Any]:
+    """The body. Holds the error's sentence and members, which are safe to show."""
+    request_id = request.headers.get("X-Request-ID", "")
+    return {
+        "type": request.build_absolute_uri(f"{PAGE}#{error.code}"),
+        "title": title_of(error.code),
+        "status": error.status,
+        "detail": error.sentence,
+        "instance": f"urn:request:{request_id}",
+        "code": error.code,
+        "retry": retry_hint(error),
+        "request_id": request_id,
+        **getattr(error, "members", {}),
+    }
+
+
+def title_of(code: str) -> str:
+    """A code as words."""
+    return code.replace("_", " ").capitalize()
+
+
+def headers_of(error: FiredoorError) -> dict[str, str]:
+    """The headers that belong to the status."""
+    headers = {"Cache-Control": "no-store"}
+    if error.status == 401:
+        headers["WWW-Authenticate"] = 'Bearer realm="firedoor"'
+    seconds = getattr(error, "retry_after", 2 if error.status in (429, 503) else None)
+    if seconds is not None:
+        headers["Retry-After"] = str(max(1, seconds))
+    return headers
+
+
+def handled(exc: Exception, context: dict[str, Any]) -> Response:
+    """DRF's exception handler: every error is a problem, and an unexpected one is logged."""
+    error = known(exc)
+    if error is None:
+        logger.error("api.failed", exc_info=exc)
+        error = errors.Internal()
+    response = Response(problem(error, context["request"]), error.status, headers=headers_of(error))
+    if isinstance(exc, exceptions.MethodNotAllowed):
+        response["Allow"] = ", ".join(context["view"].allowed_methods)
+    response.content_type = MEDIA_TYPE
+    return response
+
+
+def answered(error: FiredoorError, request: HttpRequest) -> JsonResponse:
+    """The same, for a request that reached no view."""
+    body = problem(error, request)
+    return JsonResponse(
+        body, status=error.status, content_type=MEDIA_TYPE, headers=headers_of(error)
+    )
+
+
+def known(exc: Exception) -> FiredoorError | None:
+    """The typed error that `exc` stands for; None for a fault of ours."""
+    if isinstance(exc, FiredoorError):
+        return exc
+    if isinstance(exc, OperationalError | InterfaceError):
+        logger.warning("api.database_unavailable", exc_info=exc)
+        return errors.Unavailable()
+    for cls, make in _FOREIGN:
+        if isinstance(exc, cls):
+            typed: FiredoorError = make(exc)
+            return typed
+    return None
+
+
+def _named(cls: type[FiredoorError]) -> Any:
+    return lambda exc: cls(f"Nothing was done: {str(exc)[:300]}")
+
+
+_FOREIGN: tuple[tuple[type[Exception], Any], ...] = (
+    (exceptions.ValidationError, lambda exc: errors.InputInvalid(exc.detail)),
+    (exceptions.ParseError, _named(errors.Malformed)),
+    (exceptions.UnsupportedMediaType, _named(errors.MediaTypeRefused)),
+    (exceptions.MethodNotAllowed, _named(errors.MethodRefused)),
+    (exceptions.NotAcceptable, _named(errors.NotAcceptable)),
+    (exceptions.NotAuthenticated, lambda _: errors.NotSignedIn()),
+    (exceptions.AuthenticationFailed, lambda _: errors.TokenInvalid()),
+    (exceptions.PermissionDenied, lambda _: errors.NotSignedIn()),
+    (PermissionDenied, lambda _: errors.NotSignedIn()),
+    (exceptions.NotFound, lambda _: errors.NoSuchPage()),
+    (Http404, lambda _: errors.NoSuchPage()),
+    (RequestDataTooBig, lambda _: errors.BodyTooLarge()),
+)
+
+
+def catalogue() -> Iterator[type[FiredoorError]]:
+    """Every typed error that is loaded and has a code of its own, by its code."""
+    found: dict[str, type[FiredoorError]] = {}
+    waiting: list[type[FiredoorError]] = [FiredoorError]
+    while waiting:
+        cls = waiting.pop()
+        waiting += cls.__subclasses__()
+        if "code" in vars(cls):
+            found.setdefault(cls.code, cls)
+    return (found[code] for code in sorted(found))

@@ -1,0 +1,81 @@
+"""The base of every view of the API: who calls, in which workspace, and with what right."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from rest_framework.renderers import JSONRenderer
+from rest_framework.views import APIView
+
+from workspaces.http import problems
+from workspaces.http.authentication import SignedIn, TokenAuthentication
+from workspaces.http.idempotency import HEADER, key_of
+from workspaces.http.parsing import StrictJSONParser
+from workspaces.permissions import require
+from workspaces.visibility import visible_workspace
+
+if TYPE_CHECKING:
+    from rest_framework.request import Request
+
+    from workspaces.actors import Actor
+    from workspaces.models import Workspace
+
+
+class ApiView(APIView):
+    """A view for programs: bearer tokens, JSON, problems."""
+
+    authentication_classes = (TokenAuthentication,)
+    permission_classes = (SignedIn,)
+    renderer_classes = (JSONRenderer,)
+    parser_classes = (StrictJSONParser,)
+    metadata_class = None
+    actor: Actor
+    key: str | None = None
+
+    def get_exception_handler(self) -> Any:
+        return problems.handled
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        super().initial(request, *args, **kwargs)
+        self.actor = request.user  # type: ignore[assignment]
+
+    def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
+        answer = super().finalize_response(request, response, *args, **kwargs)
+        answer.setdefault("Cache-Control", "no-store")
+        if self.key is not None:
+            answer[HEADER] = f'"{self.key}"'
+        return answer
+
+    @property
+    def request_id(self) -> str:
+        """The id of this request, which everything that it causes carries."""
+        return self.request.headers["X-Request-ID"]
+
+    @property
+    def traceparent(self) -> str:
+        """The caller's trace, or nothing."""
+        return self.request.headers.get("traceparent", "")
+
+
+class WorkspaceView(ApiView):
+    """A view under `/workspaces/{slug}/`. A foreign workspace does not exist: 404.
+
+    `rights` says what each method needs in the workspace; `permitted` may look closer. Both come
+    before the Idempotency-Key is looked at: nobody is told again what they may no longer do.
+    """
+
+    rights: ClassVar[dict[str, str]] = {}
+    workspace: Workspace
+    job_id: object = None  # set by work that made a job; kept with the answer
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        super().initial(request, *args, **kwargs)
+        self.workspace = visible_workspace(self.actor, kwargs["slug"])
+        method = "GET" if request.method == "HEAD" else request.method or ""
+        if method in self.rights:
+            require(self.actor, self.rights[method], self.workspace)
+        self.permitted(request, **kwargs)
+        self.key = key_of(request)
+
+    def permitted(self, request: Request, **kwargs: Any) -> None:
+        """Raise what refuses this caller this object; by default nothing."""
