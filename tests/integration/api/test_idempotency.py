@@ -70,7 +70,7 @@ def test_sixty_four_first_requests_make_one_job(caller: Callers, acme: Workspace
 
     def send(_n: int) -> int:
         try:
-            return me.post("jobs/", ORDER, idempotency_key=KEY).status_code
+            return int(me.post("jobs/", ORDER, idempotency_key=KEY).status_code)
         finally:
             connections.close_all()
 

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.db import IntegrityError, OperationalError, connection
+from django.db.models.functions import Now
 
 from jobs.kinds import Kind, Run, Transient, job_kind, step
+from jobs.models import Job
 from jobs.testing import at_step, attempt, crash_at, drain, lose_lease
 from tests.integration.kernel.acting import ended, outcomes, states, tried, waiting
 from workspaces.models import Membership, Workspace
@@ -150,23 +152,23 @@ def test_a_lost_lease_undoes_the_write(acme: Workspace) -> None:
 
 
 def test_a_local_step_extends_the_lease_when_it_is_done(acme: Workspace) -> None:
-    leases: list[object] = []
+    leases: list[bool] = []
 
-    @step.local("looks")
-    def looks() -> None:
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT lease_until FROM jobs_job")
-            leases.append(cursor.fetchone()[0])
+    def is_held() -> bool:
+        return Job.objects.filter(lease_until__gt=Now()).exists()
 
-    @job_kind("scene.leases", steps=(looks,))
+    @step.local("takes long")
+    def takes_long() -> None:
+        Job.objects.update(lease_until=Now())
+        leases.append(is_held())
+
+    @job_kind("scene.leases", steps=(takes_long,))
     def leasing(run: Run) -> None:
-        run(looks)
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT lease_until FROM jobs_job")
-            leases.append(cursor.fetchone()[0])
+        run(takes_long)
+        leases.append(is_held())
 
     tried(leasing.s(), acme)
-    assert leases[0] < leases[1]  # type: ignore[operator]
+    assert leases == [False, True]
 
 
 def test_what_a_local_step_enqueues_stands_or_falls_with_it(acme: Workspace) -> None:
