@@ -8,7 +8,16 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("config", "workspaces", "jobs", "provisioning", "alerts", "examples", "tests")
+PACKAGES = (
+    "config",
+    "workspaces",
+    "jobs",
+    "provisioning",
+    "alerts",
+    "webhooks",
+    "examples",
+    "tests",
+)
 LONGEST_FILE = 500
 LONGEST_FUNCTION = 50
 VAGUE = {"utils", "util", "helpers", "helper", "common", "misc"}

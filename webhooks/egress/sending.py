@@ -1,0 +1,297 @@
+"""One POST to somebody else's server, bounded in time and size whatever that server does.
+
+Resolves once, refuses unless every answer is allowed, connects to one of those very addresses,
+compares the peer, follows nothing, repeats nothing, reads no proxy and no password from its
+surroundings. ``http.client``, because no other client has a bound on the whole, or lets one pin
+the address.
+"""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from webhooks.egress.addresses import Network, is_blocked
+from webhooks.egress.urls import Target
+
+_MAX_LINES = 64
+_MAX_HEADER_BYTES = 32 * 1024
+_CHUNK = 4096
+
+
+@dataclass(frozen=True)
+class Limits:
+    """In seconds and bytes. ``total`` bounds everything, from the name to the last byte."""
+
+    resolve: float = 3.0
+    connect: float = 5.0
+    total: float = 15.0
+    body: int = 16 * 1024
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What came of it. ``code`` is ``ok`` where an answer came, else what went wrong.
+
+    ``sent`` says whether any of the request may have reached the other side. ``excerpt`` are the
+    first bytes of the body as they came, not inflated. ``address`` is for operators only.
+    """
+
+    code: str
+    sent: bool
+    seconds: float
+    status: int | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    excerpt: bytes = b""
+    address: str = ""
+    detail: str = ""
+
+
+class _Refused(Exception):
+    """Nothing may be sent there, or nothing could: ``code`` says which."""
+
+    def __init__(self, code: str, detail: str = "") -> None:
+        super().__init__(detail)
+        self.code = code
+        self.detail = detail
+
+
+class _HeadersTooLarge(http.client.HTTPException):
+    pass
+
+
+def send(
+    target: Target,
+    headers: Mapping[str, str],
+    body: bytes,
+    *,
+    limits: Limits | None = None,
+    allow: Iterable[Network] = (),
+    context: ssl.SSLContext | None = None,
+) -> Reply:
+    """POST once; never raises for what the network or the other side does.
+
+    Codes: ``ok``, ``blocked_address``, ``dns``, ``connect``, ``tls``, ``timeout``, ``reset``,
+    ``protocol``. *Hole:* a name that takes longer than ``resolve`` leaves a thread behind until
+    the system's resolver gives up.
+    """
+    request = _Request(target, limits or Limits(), tuple(allow), context)
+    return request.sent(headers, body)
+
+
+@lru_cache(maxsize=1)
+def _default_context() -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    return context
+
+
+class _Request:
+    """One request and its clock."""
+
+    def __init__(
+        self,
+        target: Target,
+        limits: Limits,
+        allow: tuple[Network, ...],
+        context: ssl.SSLContext | None,
+    ) -> None:
+        self.target, self.limits, self.allow, self.context = target, limits, allow, context
+        self.began = time.monotonic()
+        self.reached = False
+        self.address = ""
+        self.socket: socket.socket | None = None
+        self.expired = False
+
+    def sent(self, headers: Mapping[str, str], body: bytes) -> Reply:
+        clock = threading.Timer(self.limits.total, self._expire)
+        clock.daemon = True
+        clock.start()
+        try:
+            return self._exchange(headers, body)
+        except _Refused as refusal:
+            return self._failed(refusal.code, refusal.detail)
+        except (http.client.HTTPException, OSError, ValueError) as error:
+            return self._failed(_code_of(error), f"{type(error).__name__}: {error}"[:300])
+        finally:
+            clock.cancel()
+            if self.socket is not None:
+                self.socket.close()
+
+    def _failed(self, code: str, detail: str) -> Reply:
+        code = "timeout" if self.expired else code
+        return Reply(code, self.reached, self._seconds, address=self.address, detail=detail)
+
+    def _exchange(self, given: Mapping[str, str], body: bytes) -> Reply:
+        self._connect(self._resolved())
+        connection = _Pinned(self.target, self.socket)
+        connection.putrequest("POST", self.target.path, skip_host=True, skip_accept_encoding=True)
+        connection.putheader("host", self.target.authority)
+        for name, value in given.items():
+            connection.putheader(name, value)
+        connection.putheader("content-length", str(len(body)))
+        connection.putheader("connection", "close")
+        self.reached = True
+        connection.endheaders(body)
+        response = connection.getresponse()
+        headers = {name.lower(): value for name, value in response.getheaders()}
+        return Reply(
+            code="ok",
+            sent=True,
+            status=response.status,
+            headers=headers,
+            excerpt=self._excerpt(response),
+            seconds=self._seconds,
+            address=self.address,
+        )
+
+    def _excerpt(self, response: http.client.HTTPResponse) -> bytes:
+        """What can be had of the body; the answer counts whether or not it can."""
+        parts, size = [], 0
+        try:
+            while size < self.limits.body:
+                part = response.read1(min(_CHUNK, self.limits.body - size))
+                if not part:
+                    break
+                parts.append(part)
+                size += len(part)
+        except (http.client.HTTPException, OSError, ValueError):
+            pass
+        return b"".join(parts)
+
+    def _resolved(self) -> list[Any]:
+        answers: list[Any] = []
+        done = threading.Event()
+
+        def look_up() -> None:
+            try:
+                port = self.target.port
+                answers.extend(socket.getaddrinfo(self.target.host, port, type=socket.SOCK_STREAM))
+            except (OSError, UnicodeError):
+                pass
+            done.set()
+
+        threading.Thread(target=look_up, daemon=True).start()
+        if not done.wait(self.limits.resolve) or not answers:
+            raise _Refused("dns", "the name has no address, or none in time")
+        found = list(answers)
+        if any(is_blocked(str(answer[4][0]), self.allow) for answer in found):
+            raise _Refused("blocked_address", f"{[answer[4][0] for answer in found]}")
+        return found
+
+    def _connect(self, answers: list[Any]) -> None:
+        until = time.monotonic() + self.limits.connect
+        last: Exception = OSError("no address")
+        for family, kind, protocol, _name, address in answers:
+            left = until - time.monotonic()
+            if left <= 0 or self.expired:
+                break
+            try:
+                self._open(socket.socket(family, kind, protocol), address, left)
+            except ssl.SSLError as error:
+                raise _Refused("tls", str(error)[:300]) from error
+            except OSError as error:
+                last = error
+                continue
+            return
+        raise _Refused("timeout" if isinstance(last, TimeoutError) else "connect", str(last))
+
+    def _open(self, raw: socket.socket, address: Any, left: float) -> None:
+        self.socket = raw
+        try:
+            raw.settimeout(left)
+            raw.connect(address)
+            self.address = str(raw.getpeername()[0])
+            if self.address != str(address[0]):
+                raise _Refused("blocked_address", "the peer is another one than was looked up")
+            raw.settimeout(self.limits.total)
+            if self.target.scheme == "https":
+                self._secure(raw)
+        except BaseException:
+            raw.close()
+            raise
+
+    def _secure(self, raw: socket.socket) -> None:
+        context = self.context or _default_context()
+        secured = context.wrap_socket(
+            raw, server_hostname=self.target.host, do_handshake_on_connect=False
+        )
+        self.socket = secured
+        try:
+            secured.do_handshake()
+        except BaseException:
+            secured.close()
+            raise
+
+    def _expire(self) -> None:
+        self.expired = True
+        if self.socket is not None:
+            try:
+                self.socket.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+    @property
+    def _seconds(self) -> float:
+        return round(time.monotonic() - self.began, 3)
+
+
+class _Response(http.client.HTTPResponse):
+    """An answer whose head is bounded in lines and bytes."""
+
+    def begin(self) -> None:
+        stream = self.fp
+        self.fp = _Bounded(stream)  # type: ignore[assignment]
+        super().begin()
+        if self.fp is not None:
+            self.fp = stream
+
+
+class _Bounded:
+    """The stream while the head is read."""
+
+    def __init__(self, stream: Any) -> None:
+        self.stream, self.bytes, self.lines = stream, 0, 0
+
+    def readline(self, limit: int = -1) -> bytes:
+        line: bytes = self.stream.readline(limit)
+        self.bytes += len(line)
+        self.lines += 1
+        if not line and self.lines > 1:  # http.client would take the end for an empty line
+            raise http.client.IncompleteRead(b"")
+        if self.bytes > _MAX_HEADER_BYTES or self.lines > _MAX_LINES + 2:
+            raise _HeadersTooLarge(f"more than {_MAX_LINES} lines or {_MAX_HEADER_BYTES} bytes")
+        return line
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+
+class _Pinned(http.client.HTTPConnection):
+    """A connection that is open already and is never opened again."""
+
+    response_class = _Response
+    auto_open = 0
+
+    def __init__(self, target: Target, opened: socket.socket | None) -> None:
+        super().__init__(target.host, target.port)
+        self.sock = opened
+
+
+def _code_of(error: Exception) -> str:
+    if isinstance(error, TimeoutError):
+        return "timeout"
+    if isinstance(error, ssl.SSLError):
+        return "tls"
+    if isinstance(error, http.client.RemoteDisconnected | ConnectionError):
+        return "reset"
+    if isinstance(error, http.client.HTTPException | ValueError):
+        return "protocol"
+    return "reset"
