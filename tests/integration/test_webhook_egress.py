@@ -289,7 +289,8 @@ def test_a_name_that_is_not_answered_in_time_is_given_up(monkeypatch: pytest.Mon
         return []
 
     monkeypatch.setattr(socket, "getaddrinfo", look_up)
-    reply = send(Target("http", "hooks.example.com", 80, "/"), {}, b"", limits=QUICK)
+    limits = Limits(resolve=0.2)
+    reply = send(Target("http", "hooks.example.com", 80, "/"), {}, b"", limits=limits)
     never.set()
     assert (reply.code, reply.sent) == ("dns", False)
 
