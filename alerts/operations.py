@@ -17,8 +17,8 @@ from alerts.resolve import end, told
 from jobs.events import emit
 from jobs.models import Operation
 from jobs.recovery.course import counts
-from jobs.redaction import scrub
 from jobs.states import OperationState
+from workspaces.redaction import scrub
 
 if TYPE_CHECKING:
     from jobs.models import Event

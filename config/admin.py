@@ -15,10 +15,10 @@ from django.utils.safestring import SafeString
 from django_celery_results import admin as _theirs  # noqa: F401  first: its pages can delete
 from django_celery_results.models import GroupResult, TaskResult
 
-from jobs.redaction import scrub
 from workspaces.admin.reader import reader
 from workspaces.admin.readonly import ReadOnlyAdmin
 from workspaces.permissions import allowed
+from workspaces.redaction import scrub
 
 if TYPE_CHECKING:
     from django.http import HttpRequest

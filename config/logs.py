@@ -15,7 +15,7 @@ from typing import Any, cast
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
-from jobs.redaction import redact, scrub
+from workspaces.redaction import redact, scrub
 
 
 def name_the_work(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from jobs import registry
 from jobs.models import Job
 from jobs.models import Step as StepRow
-from jobs.redaction import HIDDEN, redact, scrub, secrets_in
+from workspaces.redaction import HIDDEN, redact, scrub, secrets_in
 
 VALUE_SHOWN = 4 * 1024
 TEXT_SHOWN = 16 * 1024

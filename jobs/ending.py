@@ -15,8 +15,8 @@ from jobs import events, locks, registry
 from jobs.fence import Claim, Ended
 from jobs.models import Attempt, Event, Job
 from jobs.models import Step as StepRow
-from jobs.redaction import knowing, scrub, secrets_in
 from jobs.states import Cause, State
+from workspaces.redaction import knowing, scrub, secrets_in
 
 logger = logging.getLogger(__name__)
 

@@ -17,8 +17,8 @@ from django.db import connection, transaction
 from django.db.models.functions import Now
 
 from jobs.models import Event
-from jobs.redaction import scrub
 from workspaces.models import Workspace
+from workspaces.redaction import scrub
 
 logger = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ import traceback
 from dataclasses import dataclass
 from types import TracebackType
 
-from jobs.redaction import scrub
+from workspaces.redaction import scrub
 
 MESSAGE_LIMIT = 2 * 1024
 TRACEBACK_LIMIT = 16 * 1024

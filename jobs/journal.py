@@ -20,12 +20,12 @@ from jobs.fence import Claim, Standing
 from jobs.models import Attempt, Job
 from jobs.models import Step as StepRow
 from jobs.params import OutputRejected, encode_output
-from jobs.redaction import learn, secrets_in
 from jobs.statements import persist
 from jobs.states import AttemptOutcome, StepState, WaitReason
 from jobs.steps import Step
 from jobs.stops import CancelRequested, DeadlinePassed, Defer, LeaseLost, OutputUnusable
 from jobs.worker import is_gone
+from workspaces.redaction import learn, secrets_in
 
 
 @dataclass

@@ -17,12 +17,12 @@ from jobs.fence import Claim
 from jobs.journal import Journal
 from jobs.outcomes import EffectSeen, Meaning, classify
 from jobs.params import canonical
-from jobs.redaction import scrub
 from jobs.registry import KindSpec
 from jobs.states import WaitReason
 from jobs.steps import Step
 from jobs.stops import Defer
 from workspaces.models import Workspace
+from workspaces.redaction import scrub
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -27,7 +27,6 @@ from jobs.heartbeat import HEARTBEAT
 from jobs.models import Attempt
 from jobs.outcomes import Again, Budget, Decision, RateLimited, after_failure
 from jobs.params import canonical, decode, encode_output
-from jobs.redaction import knowing, scrub, secrets_in
 from jobs.registry import KindSpec
 from jobs.run import Run
 from jobs.statements import UNREACHABLE, persist
@@ -42,6 +41,7 @@ from jobs.stops import (
     Uncertain,
 )
 from jobs.worker import identity
+from workspaces.redaction import knowing, scrub, secrets_in
 
 logger = logging.getLogger(__name__)
 

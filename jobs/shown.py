@@ -10,7 +10,7 @@ from jobs.curtain import Curtain
 from jobs.models import Attempt, Job
 from jobs.models import Step as StepRow
 from jobs.recovery.plan import Plan
-from jobs.redaction import scrub
+from workspaces.redaction import scrub
 
 
 def shown(job: Job) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from config.doctor import (
 from config.doctor.answer import Answer, Level, fail
 from config.doctor.check import CHECKS, Check
 from config.doctor.sight import Sight
-from jobs.redaction import scrub
+from workspaces.redaction import scrub
 
 _ORDER = (
     *(code, broker, database, clocks, upkeep, workers),

@@ -12,8 +12,8 @@ from config.doctor.check import check
 from config.doctor.sight import Sight
 from jobs.models import Gate, Job, Lock, Operation
 from jobs.models.operation import GATE as PAUSED
-from jobs.redaction import scrub
 from jobs.states import FINAL, OperationState, State, WaitReason
+from workspaces.redaction import scrub
 
 LONG = timedelta(minutes=15)
 

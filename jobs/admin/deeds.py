@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jobs.redaction import scrub
 from jobs.states import Observation, State, Verb
 from workspaces.actors import Actor
 from workspaces.models import AuditEvent
 from workspaces.permissions import allowed
+from workspaces.redaction import scrub
 
 SHOWN = 100
 

@@ -21,10 +21,10 @@ from jobs.admin.marks import ago, length, state_badge
 from jobs.admin.views import saved_views
 from jobs.admin.visible import job_or_404
 from jobs.models import Attempt, DeadLetter, Job
-from jobs.redaction import scrub
 from jobs.states import Cause, State, WaitReason
 from workspaces.admin.filters import WorkspaceFilter
 from workspaces.admin.readonly import ReadOnlyAdmin
+from workspaces.redaction import scrub
 
 if TYPE_CHECKING:
     from django.db.models import QuerySet

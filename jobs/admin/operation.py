@@ -17,10 +17,10 @@ from jobs.admin.marks import ago, badge
 from jobs.models import Operation, OperationItem
 from jobs.recovery.account import reasons
 from jobs.recovery.course import counts
-from jobs.redaction import scrub
 from jobs.states import ItemOutcome, OperationState
 from workspaces.admin.filters import WorkspaceFilter
 from workspaces.admin.readonly import ReadOnlyAdmin
+from workspaces.redaction import scrub
 
 if TYPE_CHECKING:
     from django.db.models import QuerySet

@@ -9,9 +9,9 @@ from django.contrib import admin
 from django.db.models import Q
 
 from jobs.models import Event, Upkeep
-from jobs.redaction import redact, scrub
 from workspaces.admin.filters import WorkspaceFilter
 from workspaces.admin.readonly import ReadOnlyAdmin
+from workspaces.redaction import redact, scrub
 
 if TYPE_CHECKING:
     from django.db.models import QuerySet

@@ -10,7 +10,7 @@ from django.db.models import Count
 
 from jobs.models import Operation, OperationItem
 from jobs.recovery.course import counts
-from jobs.redaction import scrub
+from workspaces.redaction import scrub
 
 
 def account_of(operation: Operation) -> dict[str, Any]:

@@ -28,7 +28,6 @@ from jobs.recovery import course, watch
 from jobs.recovery.item_verbs import Mandate, verb_named
 from jobs.recovery.job_verbs import ENGINE
 from jobs.recovery.preflight import RETRIES
-from jobs.redaction import scrub
 from jobs.run import Run
 from jobs.statements import UNREACHABLE
 from jobs.states import AttemptOutcome, ItemOutcome, OperationState, State, Verb
@@ -37,6 +36,7 @@ from jobs.stops import Defer
 from workspaces.actors import actor_named
 from workspaces.errors import FiredoorError
 from workspaces.permissions import SMALL_OPERATION, NotAllowed, require
+from workspaces.redaction import scrub
 
 logger = logging.getLogger(__name__)
 

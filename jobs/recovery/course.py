@@ -17,8 +17,8 @@ from jobs.events import emit
 from jobs.models import Operation, OperationItem
 from jobs.publish import after_commit
 from jobs.recovery.job_verbs import ENGINE
-from jobs.redaction import scrub
 from jobs.states import ItemOutcome, OperationState
+from workspaces.redaction import scrub
 
 PAUSE_SECONDS = 10 * 365 * 86400.0  # a gate has a time to open; a pause ends by a deed
 

@@ -20,7 +20,6 @@ from jobs.models import Attempt, Job
 from jobs.outcomes import Terminal
 from jobs.recovery.reconcile import reconcile
 from jobs.recovery.retry import retry
-from jobs.redaction import secrets_in
 from jobs.registry import KindSpec
 from jobs.states import Cause, Effect, State, StepState
 from jobs.testing.leaks import leaked, listening
@@ -29,6 +28,7 @@ from jobs.testing.running import drain
 from jobs.testing.witness import Witness
 from workspaces.actors import SYSTEM
 from workspaces.models import Workspace
+from workspaces.redaction import secrets_in
 
 Params = Mapping[str, Any]
 Effects = Callable[[Params], Mapping[str, int]]

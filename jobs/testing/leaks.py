@@ -15,8 +15,8 @@ from django.db.models import Model
 from structlog.stdlib import ProcessorFormatter
 
 from jobs.models import Job
-from jobs.redaction import forms
 from jobs.shown import shown
+from workspaces.redaction import forms
 
 PLATFORM = ("workspaces", "jobs", "alerts", "webhooks", "django_celery_results")
 RAW = frozenset({"params", "result", "output", "late_output", "observed_output"})

@@ -17,7 +17,7 @@ from jobs.failure import (
     evidence_of,
     fingerprint,
 )
-from jobs.redaction import knowing
+from workspaces.redaction import knowing
 
 
 def kept(error: BaseException, *, step: str = "charge") -> Evidence:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.redaction import _HINT, _SHAPES, HIDDEN, knowing, learn, redact, scrub, secrets_in
+from workspaces.redaction import _HINT, _SHAPES, HIDDEN, knowing, learn, redact, scrub, secrets_in
 
 CANARY = "canary-4711"
 
@@ -94,6 +94,7 @@ def test_redacting_changes_nothing_in_place() -> None:
         f"Cookie: {CANARY}",
         f"eyJhbGciOi.eyJzdWIi.{CANARY}",
         f"ghp_{CANARY}abcdef",
+        f"fdr_{CANARY}abcdef",
         f"sk_live_{CANARY}",
         f"-----BEGIN RSA PRIVATE KEY-----\n{CANARY}\n-----END RSA PRIVATE KEY-----",
         f"-----BEGIN PRIVATE KEY-----\n{CANARY} and cut here",

@@ -42,7 +42,8 @@ _SHAPES: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\b(AKIA|ASIA)[A-Z0-9]{16}\b"), HIDDEN),
     (
         re.compile(
-            r"\b(gh[pousr]_|github_pat_|xox[abprs]-|sk_live_|sk-|whsec_|glpat-)[A-Za-z0-9_\-]{10,}"
+            r"\b(fdr_|gh[pousr]_|github_pat_|xox[abprs]-|sk_live_|sk-|whsec_|glpat-)"
+            r"[A-Za-z0-9_\-]{10,}"
         ),
         HIDDEN,
     ),
@@ -59,8 +60,8 @@ _SHAPES: tuple[tuple[re.Pattern[str], str], ...] = (
 # Most texts hold no secret, which one search shows: no shape matches where none of these words is
 # in the text, cases folded. (Of shapes in any case no word has an i: its Turkish forms fold apart.)
 _HINT = re.compile(
-    r"-----begin|bearer|bas|token|://|eyj|akia|asia|gh[pousr]_|github_pat_|xox|sk_live_|sk-|whsec_"
-    r"|glpat-|passw|passphrase|secret|key|author|cook"
+    r"-----begin|bearer|bas|token|://|eyj|akia|asia|fdr_|gh[pousr]_|github_pat_|xox|sk_live_|sk-"
+    r"|whsec_|glpat-|passw|passphrase|secret|key|author|cook"
 )
 
 _current: ContextVar[frozenset[str]] = ContextVar("firedoor_secrets", default=frozenset())
