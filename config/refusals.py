@@ -1,22 +1,56 @@
 """What is answered where no view was reached, or none could answer."""
 
+from django.core.exceptions import RequestDataTooBig
 from django.http import HttpRequest, HttpResponse
+from django.middleware.common import CommonMiddleware
 from django.views import defaults
 
+from workspaces.errors import FiredoorError
 from workspaces.http import errors, problems
 
 API = "/api/"
 
 
+class AddressMiddleware(CommonMiddleware):
+    """Django's, but an address of the API that lacks its slash is not found.
+
+    Redirected, a POST would come back as a GET: it would list, and seem to have made something.
+    """
+
+    def should_redirect_with_slash(self, request: HttpRequest) -> bool:
+        return not _is_for_programs(request) and super().should_redirect_with_slash(request)
+
+
 def no_such_page(request: HttpRequest, exception: Exception) -> HttpResponse:
     """A problem for programs, Django's own page for people."""
-    if request.path.startswith(API):
+    if _is_for_programs(request):
         return problems.answered(errors.NoSuchPage(), request)
     return defaults.page_not_found(request, exception)
 
 
+def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """Says what kind of mistake it was, and nothing of what was sent."""
+    if not _is_for_programs(request):
+        return defaults.bad_request(request, exception)
+    error: FiredoorError = errors.Malformed("Nothing was done: the request is malformed.")
+    if isinstance(exception, RequestDataTooBig):
+        error = errors.BodyTooLarge()
+    return problems.answered(error, request)
+
+
+def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """The same, for what is open to nobody here."""
+    if _is_for_programs(request):
+        return problems.answered(errors.Forbidden(), request)
+    return defaults.permission_denied(request, exception)
+
+
 def failed(request: HttpRequest) -> HttpResponse:
     """Says nothing of what went wrong; the log does."""
-    if request.path.startswith(API):
+    if _is_for_programs(request):
         return problems.answered(errors.Internal(), request)
     return defaults.server_error(request)
+
+
+def _is_for_programs(request: HttpRequest) -> bool:
+    return request.path.startswith(API)

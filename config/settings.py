@@ -52,7 +52,7 @@ MIDDLEWARE = [
     "csp.middleware.CSPMiddleware",
     "config.console.no_store.NoStoreMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
-    "django.middleware.common.CommonMiddleware",
+    "config.refusals.AddressMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",

@@ -9,5 +9,7 @@ urlpatterns = [
     path("admin/", admin.site.urls),
     path(f"{WORKSPACE}jobs/", include("jobs.api.urls")),
 ]
+handler400 = "config.refusals.bad_request"
+handler403 = "config.refusals.forbidden"
 handler404 = "config.refusals.no_such_page"
 handler500 = "config.refusals.failed"

@@ -79,10 +79,12 @@ def force_open(
     Raises, having changed nothing: NotAllowed, LockHeld (its job is running), ReasonRequired.
     """
     somebody = as_actor(actor)
-    require(somebody, "locks.force", workspace)
-    why = audit.reason_given(reason)
-    with transaction.atomic():
-        _take_away(workspace, name, somebody, why, request_id)
+    attempt = audit.Attempt(somebody, "lock.force", workspace.pk, "lock", name, reason, request_id)
+    with audit.attempted(attempt):
+        require(somebody, "locks.force", workspace)
+        why = audit.reason_given(reason)
+        with transaction.atomic():
+            _take_away(workspace, name, somebody, why, request_id)
 
 
 def _take_away(workspace: Workspace, name: str, actor: Actor, reason: str, request_id: str) -> None:

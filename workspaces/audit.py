@@ -1,10 +1,18 @@
-"""How a deed gets into the audit trail. Called by services, in their own transaction."""
+"""How a deed gets into the audit trail, done or refused. Called by services.
+
+What was done is written in the service's own transaction (`record`). What was refused is written
+once that has been rolled back (`attempted`), whichever door the service was called through.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
-from django.db import IntegrityError, transaction
+from django.db import DatabaseError, IntegrityError, connection, transaction
 
 from workspaces.errors import FiredoorError
 from workspaces.models import AuditEvent
@@ -15,8 +23,29 @@ if TYPE_CHECKING:
     from workspaces.actors import Actor
     from workspaces.models import Workspace
 
+logger = logging.getLogger(__name__)
+
 REASON_MAX = 2000
 """Characters."""
+
+DONE: Final = "done"
+"""The result of what was done; a refusal's is its code."""
+
+REFUSALS: Final = frozenset({403, 409, 410})
+"""Statuses of what is refused for want of a right, or by the state of things."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A deed that somebody sets out to do."""
+
+    actor: Actor
+    action: str
+    workspace: int | None
+    object_type: str
+    object_id: object
+    reason: str = ""
+    request_id: str = ""
 
 
 class ReasonRequired(FiredoorError):
@@ -51,7 +80,7 @@ def record(
     operation_id: UUID | None = None,
     before: Any = None,
     after: Any = None,
-    result: str = "done",
+    result: str = DONE,
 ) -> AuditEvent:
     """Write one audit event; it stands or falls with the caller's transaction.
 
@@ -75,6 +104,42 @@ def record(
     )
     _insert(event)
     return event
+
+
+@contextmanager
+def attempted(attempt: Attempt) -> Iterator[None]:
+    """Around a deed and its transaction: a refusal goes on record, and then goes on.
+
+    Recorded are refusals of rights and of state, with their code as the result; neither mistakes
+    in what was sent nor things that the actor may not even know of. Inside somebody else's
+    transaction, which the refusal may undo, whoever owns that calls `record_refusal`.
+    *Hole:* an owner who swallows the refusal leaves no record of it.
+    """
+    try:
+        yield
+    except FiredoorError as error:
+        error.attempt = attempt
+        if not connection.in_atomic_block:
+            record_refusal(error)
+        raise
+
+
+def record_refusal(error: FiredoorError, otherwise: Attempt | None = None) -> None:
+    """Put a refusal on record, once; `otherwise` is what it was, if no service was reached.
+
+    Call it when the refused transaction is rolled back. Never raises for a database that cannot
+    take it: the refusal stands all the same, and the log says so.
+    """
+    attempt = error.attempt if isinstance(error.attempt, Attempt) else otherwise
+    if attempt is None or error.on_record or error.status not in REFUSALS:
+        return
+    error.on_record = True
+    told = {name: getattr(attempt, name) for name in Attempt.__slots__}
+    try:
+        with transaction.atomic():
+            record(**{**told, "reason": attempt.reason[:REASON_MAX]}, result=error.code)
+    except DatabaseError:
+        logger.exception("audit.refusal_not_recorded", extra={"code": error.code})
 
 
 def earlier(operation_id: UUID | None) -> AuditEvent | None:

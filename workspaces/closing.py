@@ -70,8 +70,17 @@ def close(workspace_id: int, *, actor: Actor, reason: str, request_id: str = "")
     Raises NoSuchWorkspace (also for a foreign one), NotAllowed, ReasonRequired, or CloseRefused
     with every app's objection. What a part's own stop raises undoes everything.
     """
-    _authorise(workspace_id, actor)
-    reason = audit.reason_given(reason)
+    if not visible_workspaces(actor).filter(pk=workspace_id).exists():
+        raise NoSuchWorkspace(workspace_id)
+    attempt = audit.Attempt(
+        actor, "workspaces.close", workspace_id, "workspace", workspace_id, reason, request_id
+    )
+    with audit.attempted(attempt):
+        require(actor, "workspaces.close", workspace_id)
+        return _closed(workspace_id, actor, audit.reason_given(reason), request_id)
+
+
+def _closed(workspace_id: int, actor: Actor, reason: str, request_id: str) -> Workspace:
     with transaction.atomic():
         workspace = Workspace.objects.select_for_update(no_key=True).get(pk=workspace_id)
         if workspace.closed_at is None:
@@ -79,12 +88,6 @@ def close(workspace_id: int, *, actor: Actor, reason: str, request_id: str = "")
             _close_locked(workspace, actor, reason)
             _record(workspace, actor, reason, request_id)
     return workspace
-
-
-def _authorise(workspace_id: int, actor: Actor) -> None:
-    if not visible_workspaces(actor).filter(pk=workspace_id).exists():
-        raise NoSuchWorkspace(workspace_id)
-    require(actor, "workspaces.close", workspace_id)
 
 
 def _refuse_if_any_part_objects(workspace: Workspace) -> None:

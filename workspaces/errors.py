@@ -14,6 +14,9 @@ class FiredoorError(Exception):
     code: str = "firedoor_error"
     status: int = 400
     sentence: str
+    attempt: object = None
+    """What was refused, for the audit trail: an `audit.Attempt`."""
+    on_record: bool = False
 
     def __init__(self, sentence: str) -> None:
         # `args` stays as `Exception.__new__` set it (all that the subclass was given), or an

@@ -14,17 +14,17 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
-from django.db import OperationalError, connection
+from django.db import OperationalError, connection, transaction
 from django.db.models import F
 from django.db.models.functions import Now
 
 from workspaces.models import IdempotencyRecord
+from workspaces.outages import is_lock_timeout
 
 KEPT: Final = timedelta(hours=24)
 WAIT_SECONDS: Final = 2
 BODY_LIMIT: Final = 64 * 1024
 PRUNED_AT_ONCE: Final = 1000
-_LOCK_NOT_AVAILABLE = "55P03"
 
 _INSERT = """
 INSERT INTO workspaces_idempotencyrecord (
@@ -76,9 +76,16 @@ def claim(asked: Asked) -> int | IdempotencyRecord:
     try:
         return _inserted(asked) or _earlier(asked)
     except OperationalError as error:
-        if getattr(error.__cause__, "sqlstate", None) == _LOCK_NOT_AVAILABLE:
+        if is_lock_timeout(error):
             raise StillBeingAnswered from error
         raise
+
+
+def bound_waiting() -> None:
+    """Let this transaction wait for no lock longer than `claim` would (PostgreSQL only)."""
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute(f"SET LOCAL lock_timeout = '{WAIT_SECONDS}s'")
 
 
 def answer(
@@ -99,13 +106,26 @@ def note_replay(record: IdempotencyRecord, request_id: str) -> None:
     )
 
 
-def prune() -> int:
-    """Delete what has expired, at most a thousand; how many went."""
+def prune(batches: int = 1) -> int:
+    """Delete what has expired, a thousand a transaction, oldest first; how many went.
+
+    What somebody is answering at this moment is passed over.
+    """
+    gone = 0
+    for _ in range(batches):
+        gone += (last := _prune_some())
+        if last < PRUNED_AT_ONCE:
+            break
+    return gone
+
+
+def _prune_some() -> int:
     skip = connection.features.has_select_for_update_skip_locked
-    expired = IdempotencyRecord.objects.filter(expires_at__lte=Now()).order_by("expires_at")
-    expired = expired.select_for_update(skip_locked=skip)
-    ids = list(expired.values_list("pk", flat=True)[:PRUNED_AT_ONCE])
-    return IdempotencyRecord.objects.filter(pk__in=ids).delete()[0]
+    with transaction.atomic():
+        expired = IdempotencyRecord.objects.filter(expires_at__lte=Now()).order_by("expires_at")
+        locked = expired.select_for_update(skip_locked=skip)
+        ids = list(locked.values_list("pk", flat=True)[:PRUNED_AT_ONCE])
+        return IdempotencyRecord.objects.filter(pk__in=ids).delete()[0]
 
 
 def _inserted(asked: Asked) -> int | None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jobs.states import Observation, State, Verb
+from workspaces import audit
 from workspaces.actors import Actor
 from workspaces.models import AuditEvent
 from workspaces.permissions import allowed
@@ -41,13 +42,13 @@ def in_words(event: AuditEvent) -> Deed:
 def deeds_on(
     job_ids: Sequence[uuid.UUID], workspace_id: int, actor: Actor
 ) -> dict[str, list[Deed]]:
-    """The newest deeds on some jobs of one workspace, oldest first; none without audit.view."""
+    """The newest deeds done to some jobs of a workspace, oldest first; none without audit.view."""
     if not allowed(actor, "audit.view", workspace_id):
         return {}
     ids = [str(job_id) for job_id in job_ids]
-    events = AuditEvent.objects.filter(object_type="job", object_id__in=ids)[:SHOWN]
+    events = AuditEvent.objects.filter(object_type="job", object_id__in=ids, result=audit.DONE)
     found: dict[str, list[Deed]] = defaultdict(list)
-    for event in reversed(events):
+    for event in reversed(events[:SHOWN]):
         found[event.object_id].append(in_words(event))
     return found
 

@@ -15,6 +15,7 @@ from jobs.admin.marks import exact, state_badge
 from jobs.admin.visible import job_or_404
 from jobs.models import Job
 from jobs.states import State, Verb
+from workspaces import audit
 from workspaces.admin.reader import reader
 from workspaces.errors import FiredoorError
 from workspaces.models import AuditEvent
@@ -38,7 +39,8 @@ def receipt(
         require(reader(request), "audit.view", job.workspace_id)
     except FiredoorError as error:
         raise PermissionDenied(error.sentence) from error
-    event = AuditEvent.objects.filter(pk=event_id, object_type="job", object_id=str(job.pk)).first()
+    done = AuditEvent.objects.filter(object_type="job", object_id=str(job.pk), result=audit.DONE)
+    event = done.filter(pk=event_id).first()
     if event is None:
         raise Http404
     after: dict[str, Any] = event.after if isinstance(event.after, dict) else {}

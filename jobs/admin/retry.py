@@ -30,9 +30,10 @@ class _Retry(Confirm):
         mine = audit.earlier(operation_id)
         if mine is not None:
             return super().recorded(request, job, operation_id)
-        first = AuditEvent.objects.filter(
-            object_type="job", object_id=str(job.pk), action=f"job.{self.verb.value}"
-        ).first()
+        done = AuditEvent.objects.filter(
+            object_type="job", object_id=str(job.pk), result=audit.DONE
+        )
+        first = done.filter(action=f"job.{self.verb.value}").first()
         if first is None:
             raise audit.OperationRepeated(operation_id)
         messages.warning(

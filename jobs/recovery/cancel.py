@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from jobs import ending, moves
 from jobs.models import Job
-from jobs.recovery.deed import Deed, done
+from jobs.recovery.deed import Deed
 from jobs.recovery.preflight import visible_job
 from jobs.states import State, Verb
 from workspaces.actors import Actor
@@ -33,7 +33,7 @@ def cancel(
     deed = Deed.of(
         job_id, Verb.CANCEL, actor, reason, operation_id=operation_id, request_id=request_id
     )
-    return done(lambda: _cancelled(deed))
+    return deed.done(lambda: _cancelled(deed))
 
 
 def _cancelled(deed: Deed) -> Job:

@@ -28,7 +28,7 @@ from jobs.errors import (
 )
 from jobs.models import Job
 from jobs.recovery.plan import Plan
-from jobs.recovery.preflight import Governing, preflight, visible_job
+from jobs.recovery.preflight import Governing, no_such_job, preflight, visible_job
 from jobs.statements import bound_waiting
 from jobs.states import Verb
 from workspaces import audit
@@ -96,14 +96,30 @@ class Deed:
             request_id,
         )
 
-    def locked(self) -> Job:
-        """The job, visible to the actor and locked. Raises JobNotFound."""
+    def done(self, work: Callable[[], T]) -> T:
+        """Do ``work`` in one transaction; a refusal of it is on record afterwards.
+
+        Raises JobNotFound where the actor may not know of the job, and what ``work`` raises.
+        """
         seen = visible_job(self.job_id, self.actor)
-        return (
-            Job.objects.select_for_update(of=_only_job())
-            .select_related("workspace")
-            .get(pk=seen.pk)
+        attempt = audit.Attempt(
+            self.actor, self.action, seen.workspace_id, "job", seen.pk, self.reason, self.request_id
         )
+        with audit.attempted(attempt):
+            return done(work)
+
+    @property
+    def action(self) -> str:
+        """What the audit trail calls it."""
+        return f"job.{self.verb.value}"
+
+    def locked(self) -> Job:
+        """The job, locked. Raises JobNotFound. Only inside ``done``, which asks who may see it."""
+        rows = Job.objects.select_for_update(of=_only_job()).select_related("workspace")
+        job = rows.filter(pk=self.job_id).first()
+        if job is None:  # pruned at this very moment
+            raise no_such_job(self.job_id)
+        return job
 
     def earlier(self, job: Job) -> bool:
         """Whether this very operation was done to this job before (a second POST of one form).
@@ -113,7 +129,7 @@ class Deed:
         event = audit.earlier(self.operation_id)
         if event is None or self.operation_id is None:
             return False
-        if (event.object_id, event.action) != (str(job.pk), f"job.{self.verb.value}"):
+        if (event.object_id, event.action) != (str(job.pk), self.action):
             raise audit.OperationRepeated(self.operation_id)
         return True
 
@@ -147,7 +163,7 @@ class Deed:
     def record(self, job: Job, *, before: object = None, after: object = None) -> None:
         audit.record(
             actor=self.actor,
-            action=f"job.{self.verb.value}",
+            action=self.action,
             workspace=job.workspace_id,
             object_type="job",
             object_id=str(job.pk),

@@ -14,6 +14,7 @@ from jobs.models import Operation, OperationItem
 from jobs.recovery.item_verbs import ItemVerb, Judgement, criteria_in, verb_named
 from jobs.run import STEPS_LIMIT
 from jobs.states import ItemOutcome
+from workspaces import audit
 from workspaces.actors import Actor, as_actor
 from workspaces.models import Workspace
 from workspaces.permissions import require
@@ -76,7 +77,9 @@ def draft(
     somebody = as_actor(actor)
     slug = workspace.slug if isinstance(workspace, Workspace) else workspace
     place = visible_workspace(somebody, slug)
-    require(somebody, "operations.run", place)
+    attempt = audit.Attempt(somebody, "operation.draft", place.pk, "workspace", place.pk)
+    with audit.attempted(attempt):
+        require(somebody, "operations.run", place)
     known, how = verb_named(verb), (care or Care()).checked()
     chosen = _chosen(known, place, ids, matching)
     judged = {j.object_id[:ID_LIMIT]: j for j in known.judge(place.pk, chosen, somebody)}

@@ -58,7 +58,23 @@ class _Deed:
     ) -> Operation:
         """Do it in one transaction. ``asks``: for more than a brake, its size asks for a right."""
         seen = visible_operation(pk, self.actor)
-        return done(lambda: self._done(seen, work, right_for(seen) if asks else "operations.run"))
+        right = right_for(seen) if asks else "operations.run"
+        attempt = audit.Attempt(
+            self.actor,
+            self.action,
+            seen.workspace_id,
+            "operation",
+            seen.pk,
+            self.reason,
+            self.request_id,
+        )
+        with audit.attempted(attempt):
+            return done(lambda: self._done(seen, work, right))
+
+    @property
+    def action(self) -> str:
+        """What the audit trail calls it."""
+        return f"operation.{self.name}"
 
     def _done(self, seen: Operation, work: Callable[[Operation], None], right: str) -> Operation:
         require(self.actor, right, seen.workspace_id)
@@ -70,7 +86,7 @@ class _Deed:
         operation.refresh_from_db()
         audit.record(
             actor=self.actor,
-            action=f"operation.{self.name}",
+            action=self.action,
             workspace=operation.workspace_id,
             object_type="operation",
             object_id=str(operation.pk),
@@ -87,7 +103,7 @@ class _Deed:
         event = audit.earlier(self.operation_id)
         if event is None or self.operation_id is None:
             return False
-        if (event.object_id, event.action) != (str(operation.pk), f"operation.{self.name}"):
+        if (event.object_id, event.action) != (str(operation.pk), self.action):
             raise audit.OperationRepeated(self.operation_id)
         return True
 

@@ -11,7 +11,7 @@ from jobs.errors import NotReconcilable, ParamsInvalid
 from jobs.events import emit
 from jobs.models import Job
 from jobs.params import OutputRejected, encode_output
-from jobs.recovery.deed import Deed, done
+from jobs.recovery.deed import Deed
 from jobs.recovery.preflight import visible_job
 from jobs.states import Observation, Verb
 from workspaces.actors import Actor
@@ -47,7 +47,7 @@ def reconcile(
         text = encode_output(output) if observed is Observation.HAPPENED else None
     except OutputRejected as error:
         raise ParamsInvalid(f"Nothing was recorded: {error}. Pass the output as JSON.") from error
-    return done(lambda: _reconciled(deed, step, observed, text))
+    return deed.done(lambda: _reconciled(deed, step, observed, text))
 
 
 def _reconciled(deed: Deed, step: str, observed: Observation, output: str | None) -> Job:

@@ -9,7 +9,7 @@ from jobs import moves
 from jobs.ending import told_of
 from jobs.events import emit
 from jobs.models import Job
-from jobs.recovery.deed import Deed, done
+from jobs.recovery.deed import Deed
 from jobs.recovery.preflight import visible_job
 from jobs.states import Verb
 from workspaces.actors import Actor
@@ -34,7 +34,7 @@ def resolve(
     deed = Deed.of(
         job_id, Verb.RESOLVE, actor, reason, operation_id=operation_id, request_id=request_id
     )
-    return done(lambda: _resolved(deed))
+    return deed.done(lambda: _resolved(deed))
 
 
 def _resolved(deed: Deed) -> Job:

@@ -18,7 +18,7 @@ from jobs.events import emit
 from jobs.models import Job
 from jobs.models.ids import uuid7
 from jobs.publish import after_commit
-from jobs.recovery.deed import Deed, done
+from jobs.recovery.deed import Deed
 from jobs.recovery.plan import Carry, Plan
 from jobs.states import Verb, Word
 from workspaces.actors import Actor
@@ -60,7 +60,7 @@ def retry(
     )
     if deed.verb not in (Verb.RESUME, Verb.RESTART):
         raise ValueError(f"a retry is a resume or a restart, not {mode!r}")
-    return done(lambda: _retried(deed))
+    return deed.done(lambda: _retried(deed))
 
 
 def _retried(deed: Deed) -> Job:

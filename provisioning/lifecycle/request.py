@@ -36,12 +36,24 @@ def request(
     other variables), ParamsInvalid, ParamsTooLarge.
     """
     who = as_actor(actor)
-    require(who, "jobs.enqueue", workspace)
+    attempt = audit.Attempt(
+        who, "workspace.provision", workspace.pk, "workspace", workspace.pk, request_id=request_id
+    )
+    with audit.attempted(attempt):
+        require(who, "jobs.enqueue", workspace)
+        lifecycle = _requested(workspace, who, variables or {}, request_id)
+    lifecycle.refresh_from_db()
+    return lifecycle
+
+
+def _requested(
+    workspace: Workspace, who: Actor, variables: dict[str, Any], request_id: str
+) -> Lifecycle:
     with transaction.atomic():
         lifecycle, _ = Lifecycle.objects.get_or_create(
             workspace=workspace, defaults={"requested_by": who.id}
         )
-        job = provision.s(slug=workspace.slug, variables=variables or {}).enqueue(
+        job = provision.s(slug=workspace.slug, variables=variables).enqueue(
             workspace=workspace,
             key=f"provision:{lifecycle.pk}",
             actor=who,
@@ -49,7 +61,6 @@ def request(
         )
         if move(Lifecycle.objects.filter(pk=lifecycle.pk), BEGIN, job_id=job.pk):
             _record(lifecycle, who, request_id)
-    lifecycle.refresh_from_db()
     return lifecycle
 
 

@@ -178,8 +178,12 @@ def test_a_viewer_is_told_which_right_is_missing(acme: Workspace, job: Job, ana:
     assert posted.status_code == 403
     assert "lacks the right &#x27;jobs.operate&#x27;" in text(posted)
     assert REASON in text(posted)
-    assert (successors(job), deeds()) == (0, 0)
+    assert (successors(job), deeds()) == (0, 1)
+    tried = AuditEvent.objects.get(actor_label="vic", action="job.resume")
+    assert (tried.object_id, tried.reason, tried.result) == (str(job.pk), REASON, "not_allowed")
+    assert (tried.request_id, tried.operation_id) == (posted["X-Request-ID"], None)
     assert "Not now: vic lacks the right" in text(vic.get(page(job)))
+    assert "vic retried" not in text(ana.get(page(job)))
 
 
 def test_a_job_that_moved_meanwhile_refuses_and_keeps_the_reason(

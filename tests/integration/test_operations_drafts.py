@@ -247,7 +247,8 @@ def test_a_start_is_done_once_and_asks_for_a_reason(acme: Workspace) -> None:
     assert first.job_id == again.job_id is not None
     with pytest.raises(OperationConflict, match="the operation is running"):
         start(operation.pk, actor=actor(ana), reason=WHY)
-    event = AuditEvent.objects.get(action="operation.start")
+    refused, event = AuditEvent.objects.filter(action="operation.start")
+    assert (refused.object_id, refused.result) == (str(operation.pk), "operation_state")
     assert (event.object_id, event.reason, event.operation_id) == (str(operation.pk), WHY, form)
     assert (event.before, event.after) == (
         {"state": "draft"},

@@ -17,6 +17,16 @@ class NotSignedIn(FiredoorError):
         super().__init__("Nothing was done: send `Authorization: Bearer <token>`.")
 
 
+class Forbidden(FiredoorError):
+    """The address is not open to this caller."""
+
+    code = "forbidden"
+    status = 403
+
+    def __init__(self) -> None:
+        super().__init__("Nothing was done: this address is not open to you.")
+
+
 class TokenInvalid(FiredoorError):
     """The token is malformed, unknown, expired, revoked, or its account is disabled."""
 
@@ -153,6 +163,25 @@ class InProgress(FiredoorError):
             "Nothing was done: a request with this Idempotency-Key is still being answered. "
             "Send it again with the same key."
         )
+
+
+class OutcomeUnknown(FiredoorError):
+    """The database went away at the very end: it may have been done, and may not."""
+
+    code = "outcome_unknown"
+    status = 503
+    retry_after = 2
+
+    def __init__(self, *, repeatable: bool) -> None:
+        super().__init__(
+            "It is not known whether this was done: the database went away at the very end. "
+            + (
+                "Send it again with the same Idempotency-Key: that is safe."
+                if repeatable
+                else "Look first; with an Idempotency-Key you could simply send it again."
+            )
+        )
+        self.retry = "same_key" if repeatable else "none"
 
 
 class Unavailable(FiredoorError):

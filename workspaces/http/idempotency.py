@@ -6,29 +6,35 @@ input, the work, the answer. See `workspaces.idempotency` for what commits with 
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from django.db import transaction
+from django.db import Error, transaction
 from django.http import HttpResponse
 from django.utils.http import http_date
 from rest_framework.renderers import JSONRenderer
 from rest_framework.response import Response
 
-from workspaces import idempotency
+from workspaces import audit, idempotency
 from workspaces.errors import FiredoorError
 from workspaces.http import errors, problems
 from workspaces.http.parsing import fingerprint
 from workspaces.idempotency import Asked
 from workspaces.models import IdempotencyRecord
+from workspaces.outages import is_contention, is_lost_connection
 
 if TYPE_CHECKING:
     from rest_framework.request import Request
 
     from workspaces.http.views import WorkspaceView
 
+logger = logging.getLogger(__name__)
+
+TRIES = 3
+SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 HEADER = "Idempotency-Key"
 REPLAYED = "Idempotent-Replayed"
 ORIGINAL_DATE = "Idempotency-Original-Date"
@@ -42,9 +48,10 @@ def idempotent(work: Callable[..., Response]) -> Callable[..., HttpResponse]:
     """Let a view's method be repeated safely by clients that send an Idempotency-Key.
 
     The method does its work in a transaction that also keeps its answer; it must not call
-    anything outside the database. Refusals with 409 or 410 are kept too, all others leave the
-    key unused. The same key with another request gets 422, and one that is still being answered
-    409 with `Retry-After`. Without a key the method just runs, in a transaction.
+    anything outside the database, and may be called again after a deadlock. Refusals with 409 or
+    410 are kept too, all others leave the key unused. The same key with another request gets
+    422, and one that is still being answered 409 with `Retry-After`. Without a key the method
+    just runs, in a transaction.
     """
 
     @wraps(work)
@@ -52,13 +59,17 @@ def idempotent(work: Callable[..., Response]) -> Callable[..., HttpResponse]:
         def fresh() -> HttpResponse:
             return _rendered(work(view, request, *args, **kwargs))
 
+        def bounded() -> HttpResponse:
+            idempotency.bound_waiting()
+            return fresh()
+
         if view.key is None:
-            with transaction.atomic():
-                return fresh()
+            return _in_one_transaction(bounded, repeatable=False)
         asked = _asked(view, request)
         try:
-            with transaction.atomic():
-                return _answered(view, request, asked, fresh)
+            return _in_one_transaction(
+                lambda: _answered(view, request, asked, fresh), repeatable=True
+            )
         except idempotency.StillBeingAnswered:
             raise errors.InProgress from None
 
@@ -69,17 +80,49 @@ def idempotent(work: Callable[..., Response]) -> Callable[..., HttpResponse]:
 def key_of(request: Request) -> str | None:
     """The key that came, without its quotes; None where there is none, or the method is safe.
 
-    Raises IdempotencyKeyInvalid. Two header lines arrive joined by a comma, which no key has.
+    Raises IdempotencyKeyInvalid.
     """
-    sent = request.headers.get(HEADER)
-    if sent is None or request.method in ("GET", "HEAD", "OPTIONS"):
+    key = well_formed_key(request)
+    if key is None and HEADER in request.headers and request.method not in SAFE:
+        raise errors.IdempotencyKeyInvalid
+    return key
+
+
+def well_formed_key(request: Request) -> str | None:
+    """The same, but None also where what came is no key.
+
+    Two header lines arrive joined by a comma, which no key has.
+    """
+    if request.method in SAFE:
         return None
-    bare = sent.strip()
+    bare = request.headers.get(HEADER, "").strip()
     if len(bare) > 1 and bare[0] == bare[-1] == '"':
         bare = bare[1:-1]
-    if not _KEY.fullmatch(bare):
-        raise errors.IdempotencyKeyInvalid
-    return bare
+    return bare if _KEY.fullmatch(bare) else None
+
+
+def _in_one_transaction(work: Callable[[], HttpResponse], *, repeatable: bool) -> HttpResponse:
+    """Do it, three times at most if others are in the way; what is returned is committed."""
+    for left in reversed(range(TRIES)):
+        response = None
+        try:
+            with transaction.atomic():
+                response = work()
+            break
+        except Error as error:
+            if left and is_contention(error):
+                continue
+            if response is not None and is_lost_connection(error):
+                raise errors.OutcomeUnknown(repeatable=repeatable) from error
+            raise
+        except Exception:
+            if response is None:
+                raise
+            logger.exception("api.failed_after_commit")  # the deed is done all the same
+            break
+    if response is None:
+        raise AssertionError("unreachable")
+    return response
 
 
 def _asked(view: WorkspaceView, request: Request) -> Asked:
@@ -113,6 +156,7 @@ def _answered(
     except FiredoorError as error:
         if not problems.is_kept(error):
             raise
+        audit.record_refusal(error, view.attempt(error))
         response = problems.answered(error, request)
     kept = {name: response[name] for name in KEPT_HEADERS if name in response}
     idempotency.answer(record, response.status_code, kept, response.content, view.job_id)

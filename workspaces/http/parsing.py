@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 from rest_framework.parsers import BaseParser
@@ -13,6 +14,16 @@ from rest_framework.parsers import BaseParser
 from workspaces.http.errors import Malformed
 
 VERSION = "fp1"
+DEEPEST = 64
+"""Levels of lists and objects within each other, as in a job's params."""
+
+
+class _Digits(str):
+    """A number as it was written. No text is like it: none that is accepted holds NUL."""
+
+    def __new__(cls, digits: str) -> _Digits:
+        _finite(digits)
+        return super().__new__(cls, f"\0{digits}")
 
 
 class StrictJSONParser(BaseParser):
@@ -30,8 +41,12 @@ class StrictJSONParser(BaseParser):
         return parsed(request.body)
 
 
-def parsed(body: bytes, number: Any = None) -> Any:
-    """What the body says. `number` makes something of a number with a point or an exponent."""
+def parsed(body: bytes, number: Callable[[str], Any] | None = None) -> Any:
+    """What the body says. `number` makes something of a number with a point or an exponent.
+
+    Raises Malformed: no JSON, one name twice in an object, NaN or a number without end, more
+    than 64 levels, NUL or half a surrogate pair, which no database keeps as text.
+    """
     if not body.strip():
         return {}
     try:
@@ -41,22 +56,22 @@ def parsed(body: bytes, number: Any = None) -> Any:
             parse_constant=_refuse,
             parse_float=number or _finite,
         )
-        if b"\\ud" in body.lower():
-            json.dumps(tree, ensure_ascii=False).encode()  # half a surrogate pair is no text
-        return tree
+        _check_depth(tree)
+        _check_text(body, tree)
     except (ValueError, RecursionError) as error:
         raise Malformed(f"Nothing was done: the body is not JSON: {str(error)[:200]}") from None
+    return tree
 
 
 def fingerprint(method: str, path: str, query: str, media_type: str, body: bytes) -> str:
     """A digest by which two requests are the same; of JSON, whatever its spaces and order.
 
     Every part goes in with its length, so that no two lists of parts read alike. ``1`` and
-    ``1.0`` differ, and so do large integers.
+    ``1.0`` differ, and so do large integers. Raises Malformed for JSON that is none.
     """
     content = body
-    if media_type == "application/json" and body.strip():
-        tree = parsed(body, number=lambda digits: {"\0number": digits})
+    if media_type == StrictJSONParser.media_type and body.strip():
+        tree = parsed(body, number=_Digits)
         content = json.dumps(tree, sort_keys=True, separators=(",", ":")).encode()
     query = "&".join(sorted(query.split("&")))
     digest = hashlib.sha256()
@@ -69,8 +84,7 @@ def fingerprint(method: str, path: str, query: str, media_type: str, body: bytes
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        ((twice, _count),) = Counter(name for name, _ in pairs).most_common(1)
         raise ValueError(f"the name {twice[:50]!r} comes twice in one object")
     return found
 
@@ -81,4 +95,36 @@ def _finite(digits: str) -> float:
 
 
 def _refuse(word: str) -> NoReturn:
-    raise ValueError(f"{word} is no JSON number")
+    raise ValueError(f"{word[:50]} is no JSON number")
+
+
+def _check_depth(tree: Any) -> None:
+    """Level by level, so that no depth of the body is a depth of ours."""
+    level, depth = [tree], 0
+    while level := [inner for each in level for inner in _inside(each)]:
+        depth += 1
+        if depth > DEEPEST:
+            raise ValueError(f"lists and objects are nested deeper than {DEEPEST} levels")
+
+
+def _inside(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return list(value.values())
+    return value if isinstance(value, list) else []
+
+
+def _check_text(body: bytes, tree: Any) -> None:
+    """Only an escape can bring in what is no text: UTF-8 has neither, and raw NUL is no JSON."""
+    lowered = body.lower()
+    if b"\\ud" in lowered:
+        json.dumps(tree, ensure_ascii=False).encode()
+    if b"\\u0000" in lowered and _has_nul(tree):
+        raise ValueError("text holds a NUL character")
+
+
+def _has_nul(value: Any) -> bool:
+    if isinstance(value, str):
+        return "\0" in value and not isinstance(value, _Digits)
+    if isinstance(value, dict):
+        return any("\0" in name for name in value) or any(map(_has_nul, value.values()))
+    return isinstance(value, list) and any(map(_has_nul, value))

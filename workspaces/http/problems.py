@@ -11,15 +11,15 @@ import logging
 from collections.abc import Iterator
 from typing import Any
 
-from django.core.exceptions import PermissionDenied, RequestDataTooBig
-from django.db import InterfaceError, OperationalError
+from django.core.exceptions import DisallowedHost, PermissionDenied, RequestDataTooBig
 from django.http import Http404, HttpRequest, JsonResponse
+from django.http.request import UnreadablePostError
 from rest_framework import exceptions
 from rest_framework.request import Request
-from rest_framework.response import Response
 
 from workspaces.errors import FiredoorError
 from workspaces.http import errors
+from workspaces.outages import is_outage
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ def problem(error: FiredoorError, request: HttpRequest | Request) -> dict[str, A
     """The body. Holds the error's sentence and members, which are safe to show."""
     request_id = request.headers.get("X-Request-ID", "")
     return {
-        "type": request.build_absolute_uri(f"{PAGE}#{error.code}"),
+        "type": _address(request, f"{PAGE}#{error.code}"),
         "title": title_of(error.code),
         "status": error.status,
         "detail": error.sentence,
@@ -58,6 +58,13 @@ def problem(error: FiredoorError, request: HttpRequest | Request) -> dict[str, A
         "request_id": request_id,
         **getattr(error, "members", {}),
     }
+
+
+def _address(request: HttpRequest | Request, path: str) -> str:
+    try:
+        return request.build_absolute_uri(path)
+    except DisallowedHost:  # then we do not know our own name
+        return path
 
 
 def title_of(code: str) -> str:
@@ -76,21 +83,20 @@ def headers_of(error: FiredoorError) -> dict[str, str]:
     return headers
 
 
-def handled(exc: Exception, context: dict[str, Any]) -> Response:
+def handled(exc: Exception, context: dict[str, Any]) -> JsonResponse:
     """DRF's exception handler: every error is a problem, and an unexpected one is logged."""
     error = known(exc)
     if error is None:
         logger.error("api.failed", exc_info=exc)
         error = errors.Internal()
-    response = Response(problem(error, context["request"]), error.status, headers=headers_of(error))
+    response = answered(error, context["request"])
     if isinstance(exc, exceptions.MethodNotAllowed):
         response["Allow"] = ", ".join(context["view"].allowed_methods)
-    response.content_type = MEDIA_TYPE
     return response
 
 
-def answered(error: FiredoorError, request: HttpRequest) -> JsonResponse:
-    """The same, for a request that reached no view."""
+def answered(error: FiredoorError, request: HttpRequest | Request) -> JsonResponse:
+    """The problem as a response: JSON, whatever the request accepts."""
     body = problem(error, request)
     return JsonResponse(
         body, status=error.status, content_type=MEDIA_TYPE, headers=headers_of(error)
@@ -101,7 +107,7 @@ def known(exc: Exception) -> FiredoorError | None:
     """The typed error that `exc` stands for; None for a fault of ours."""
     if isinstance(exc, FiredoorError):
         return exc
-    if isinstance(exc, OperationalError | InterfaceError):
+    if is_outage(exc):
         logger.warning("api.database_unavailable", exc_info=exc)
         return errors.Unavailable()
     for cls, make in _FOREIGN:
@@ -123,11 +129,12 @@ _FOREIGN: tuple[tuple[type[Exception], Any], ...] = (
     (exceptions.NotAcceptable, _named(errors.NotAcceptable)),
     (exceptions.NotAuthenticated, lambda _: errors.NotSignedIn()),
     (exceptions.AuthenticationFailed, lambda _: errors.TokenInvalid()),
-    (exceptions.PermissionDenied, lambda _: errors.NotSignedIn()),
-    (PermissionDenied, lambda _: errors.NotSignedIn()),
+    (exceptions.PermissionDenied, lambda _: errors.Forbidden()),
+    (PermissionDenied, lambda _: errors.Forbidden()),
     (exceptions.NotFound, lambda _: errors.NoSuchPage()),
     (Http404, lambda _: errors.NoSuchPage()),
     (RequestDataTooBig, lambda _: errors.BodyTooLarge()),
+    (UnreadablePostError, lambda _: errors.Malformed("Nothing was done: the body ended early.")),
 )
 
 

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from rest_framework.renderers import JSONRenderer
 from rest_framework.views import APIView
 
+from workspaces import audit
+from workspaces.errors import FiredoorError
 from workspaces.http import problems
 from workspaces.http.authentication import SignedIn, TokenAuthentication
-from workspaces.http.idempotency import HEADER, key_of
+from workspaces.http.idempotency import HEADER, SAFE, key_of, well_formed_key
 from workspaces.http.parsing import StrictJSONParser
 from workspaces.permissions import require
 from workspaces.visibility import visible_workspace
@@ -42,8 +44,9 @@ class ApiView(APIView):
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
         answer = super().finalize_response(request, response, *args, **kwargs)
         answer.setdefault("Cache-Control", "no-store")
-        if self.key is not None:
-            answer[HEADER] = f'"{self.key}"'
+        key = well_formed_key(request)
+        if key is not None:
+            answer[HEADER] = f'"{key}"'
         return answer
 
     @property
@@ -62,6 +65,7 @@ class WorkspaceView(ApiView):
 
     `rights` says what each method needs in the workspace; `permitted` may look closer. Both come
     before the Idempotency-Key is looked at: nobody is told again what they may no longer do.
+    A deed that is refused is in the audit trail, whether by this view or by its service.
     """
 
     rights: ClassVar[dict[str, str]] = {}
@@ -79,3 +83,40 @@ class WorkspaceView(ApiView):
 
     def permitted(self, request: Request, **kwargs: Any) -> None:
         """Raise what refuses this caller this object; by default nothing."""
+
+    def action(self, request: Request) -> str:
+        """What the audit trail calls a POST that no service has named; else the right it needs."""
+        return ""
+
+    def handle_exception(self, exc: Exception) -> Any:
+        if isinstance(exc, FiredoorError):
+            audit.record_refusal(exc, self.attempt(exc))
+        return super().handle_exception(exc)
+
+    def attempt(self, error: FiredoorError) -> audit.Attempt | None:
+        """What was refused, if it is a deed and no service has said so: the address names it."""
+        request: Request = self.request
+        if request.method in SAFE or not hasattr(self, "workspace"):
+            return None
+        right = getattr(error, "right", "") or self.rights.get(request.method or "", "")
+        ids = {name.removesuffix("_id"): i for name, i in self.kwargs.items() if name != "slug"}
+        noun, number = next(iter(ids.items()), ("workspace", self.workspace.pk))
+        return audit.Attempt(
+            self.actor,
+            self.action(request) or right or f"{request.method} {request.path}"[:100],
+            self.workspace.pk,
+            noun,
+            number,
+            _reason_in(request),
+            self.request_id,
+        )
+
+
+def _reason_in(request: Request) -> str:
+    """The reason that was given, if the body can be read at all."""
+    try:
+        given = request.data
+    except Exception:  # noqa: BLE001  whatever is wrong with it has its own answer
+        return ""
+    reason = given.get("reason") if isinstance(given, dict) else None
+    return reason if isinstance(reason, str) else ""

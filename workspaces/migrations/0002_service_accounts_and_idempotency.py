@@ -123,7 +123,15 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name="serviceaccount",
             constraint=models.UniqueConstraint(
-                fields=("workspace", "name"), name="service_account_once", nulls_distinct=False
+                fields=("workspace", "name"), name="service_account_once"
+            ),
+        ),
+        migrations.AddConstraint(
+            model_name="serviceaccount",
+            constraint=models.UniqueConstraint(
+                condition=models.Q(("workspace", None)),
+                fields=("name",),
+                name="service_account_of_all_once",
             ),
         ),
         migrations.AddConstraint(

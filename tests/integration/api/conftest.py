@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from django.test import Client
 
+from tests.integration.api.probe import Probe
 from workspaces import service_accounts, tokens
 from workspaces.actors import SYSTEM
 from workspaces.models import Workspace
@@ -40,9 +42,41 @@ class Caller:
             headers=self._with(headers),
         )
 
+    def send(self, method: str, path: str, body: Any = None, **headers: str) -> Any:
+        """Any method at all; ``content_type`` says what the body is."""
+        return self.client.generic(
+            method,
+            self.url(path),
+            body if isinstance(body, bytes | str) else json.dumps(body or {}),
+            content_type=headers.pop("content_type", "application/json"),
+            headers=self._with(headers),
+        )
+
     def _with(self, headers: dict[str, str]) -> dict[str, str]:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         return {"Authorization": f"Bearer {self.secret}", **named}
+
+
+def problem(response: Any) -> dict[str, Any]:
+    """The body of a refusal, which every refusal has in the same form."""
+    assert response["Content-Type"] == "application/problem+json"
+    assert response["Cache-Control"] == "no-store"
+    told: dict[str, Any] = json.loads(response.content)
+    assert told["status"] == response.status_code
+    assert told["retry"] in ("same_key", "new_key", "none")
+    assert told["type"].endswith(f"/api/problems/#{told['code']}")
+    assert response["X-Request-ID"]
+    return told
+
+
+@pytest.fixture
+def probe(settings: Any) -> Iterator[type[Probe]]:
+    """The resource `probe/`, which does what the test tells it."""
+    settings.ROOT_URLCONF = "tests.integration.api.probe"
+    Probe.does(lambda _view: None)
+    Probe.calls.clear()
+    yield Probe
+    Probe.does(lambda _view: None)
 
 
 @pytest.fixture

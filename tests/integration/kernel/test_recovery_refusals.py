@@ -25,8 +25,8 @@ from tests.drills.kinds import noop, once, repeatable
 from tests.integration.kernel.acting import claimed_elsewhere, counts, ended, waiting
 from tests.integration.kernel.sessions import held_elsewhere
 from tests.integration.meanwhile import meanwhile
-from workspaces import closing
-from workspaces.actors import SYSTEM, Actor
+from workspaces import audit, closing
+from workspaces.actors import SYSTEM, Actor, as_actor
 from workspaces.errors import FiredoorError
 from workspaces.models import AuditEvent, Membership, Workspace
 from workspaces.permissions import Role
@@ -47,11 +47,19 @@ EVERY = pytest.mark.parametrize("verb", sorted(DEEDS))
 
 
 def refused(verb: str, job_id: object, **more: Any) -> FiredoorError:
-    """The refusal, after which every table is as it was."""
+    """The refusal, after which every table is as it was, but for its own line in the trail."""
     before, told = counts(), {"actor": SYSTEM, "reason": WHY, **more}
     with pytest.raises(FiredoorError) as raised:
         DEEDS[verb](job_id, **told)
-    assert counts() == before
+    on_record = raised.value.status in audit.REFUSALS
+    assert counts() == {**before, "AuditEvent": before["AuditEvent"] + on_record}
+    if on_record:
+        event = AuditEvent.objects.first()
+        assert event is not None
+        action = {"it": "reconcile"}.get(verb, verb)
+        assert (event.action, event.object_id) == (f"job.{action}", str(job_id))
+        assert (event.actor, event.reason) == (as_actor(told["actor"]).id, told["reason"])
+        assert (event.result, event.operation_id) == (raised.value.code, None)
     assert raised.value.sentence.startswith("Nothing was ")
     return raised.value
 

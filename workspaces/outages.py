@@ -1,0 +1,63 @@
+"""Whether a database error is about the database at this moment, or a mistake of ours.
+
+Django calls both `OperationalError`: on SQLite even a missing table is one.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import psycopg
+from django.db import Error, InterfaceError, OperationalError, connection
+
+CONTENTION: Final = frozenset({"40001", "40P01"})
+"""Serialisation failures and deadlocks: nothing was done, and a repetition may well succeed."""
+
+_LOCK_NOT_AVAILABLE = "55P03"
+_CONNECTION = ("08", "57P")  # no connection any more, or the server shuts down
+_BUSY = ("40", "53", "57", "58")  # contention, no room, cancelled, the machine's own faults
+_SQLITE = ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_IOERR", "SQLITE_CANTOPEN", "SQLITE_FULL")
+
+
+def is_outage(error: Exception) -> bool:
+    """Whether the database is out of reach, busy or full; anything else is a fault of the code."""
+    if not isinstance(error, Error):
+        return False
+    state = _state_of(error)
+    if state is not None:
+        return state.startswith((*_CONNECTION, *_BUSY)) or state == _LOCK_NOT_AVAILABLE
+    name = getattr(error.__cause__, "sqlite_errorname", None)
+    if name is not None:
+        return str(name).startswith(_SQLITE)
+    return is_lost_connection(error)
+
+
+def is_lost_connection(error: Exception) -> bool:
+    """Whether nobody answered any more: what was sent last may have been done or not."""
+    state = _state_of(error)
+    if state is not None:
+        return state.startswith(_CONNECTION)
+    if isinstance(error, OperationalError):
+        return isinstance(error.__cause__, psycopg.OperationalError)
+    return isinstance(error, InterfaceError) and _is_closed()
+
+
+def is_contention(error: Exception) -> bool:
+    """Whether somebody else was in the way, so that trying again at once is worth it."""
+    return _state_of(error) in CONTENTION
+
+
+def is_lock_timeout(error: Exception) -> bool:
+    """Whether a lock was not to be had in the time that was allowed."""
+    return _state_of(error) == _LOCK_NOT_AVAILABLE
+
+
+def _state_of(error: Exception) -> str | None:
+    state: str | None = getattr(error.__cause__, "sqlstate", None)
+    return state
+
+
+def _is_closed() -> bool:
+    return connection.vendor == "postgresql" and (
+        connection.connection is None or connection.connection.closed
+    )
