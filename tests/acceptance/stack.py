@@ -23,6 +23,7 @@ from typing import Any
 
 import pytest
 import redis
+from celery import current_app
 from django.db import connection, connections
 
 from jobs import publish, tasks
@@ -170,6 +171,9 @@ def client_of(stack: Stack) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CELERY_BROKER_URL", stack.broker.url)
         patch.setattr(tasks, "_local", threading.local())
+        # Celery's own connections are kept by the app and would lead to an earlier broker.
+        patch.setattr(current_app, "_pool", None)
+        patch.setattr(current_app.amqp, "_producer_pool", None)
         patch.setattr(publish._Broker, "skip_until", 0.0)
         try:
             yield
