@@ -90,7 +90,8 @@ def _attempt(spec: KindSpec, claim: Claim, kill_at: float) -> None:
     except ParamsInvalid:
         # An older worker meets newer params in every rolling deploy: the sweeper decides later.
         later = partial(moves.defer, claim.fence, delay=UNSTARTABLE_DELAY)
-        persist(partial(later, wait=WaitReason.UNSTARTABLE), claim.fence.lease)
+        unstartable = partial(later, wait=WaitReason.UNSTARTABLE)
+        persist(_with_what_follows(unstartable, claim), claim.fence.lease)
         return
     run = Run(spec, claim)
     beating = nullcontext() if settings.FIREDOOR_INLINE else HEARTBEAT.keeping(run.journal, kill_at)
@@ -143,7 +144,7 @@ def _stopped(run: Run, stop: Stop) -> None:
     fence = run.claim.fence
     if isinstance(stop, Defer):
         delay = min(LONGEST, max(0.0, stop.delay))
-        _close(partial(moves.defer, fence, delay=delay, wait=stop.wait), run)
+        _close(partial(moves.defer, fence, delay=delay, wait=stop.wait), run, follows=True)
         return
     outcome, cause = _STOPPED[type(stop)]
     evidence = evidence_of(stop, kind=run.spec.name, step=run.step_of(stop))
@@ -179,7 +180,7 @@ def _failed(run: Run, error: Exception) -> None:
     fence = run.claim.fence
     if decision.cause is None:
         later = partial(moves.retry_later, fence, record, delay=decision.delay, failure=True)
-        _close(later, run)
+        _close(later, run, follows=True)
         return
     end = partial(moves.end, fence, record, cause=decision.cause, failure=True)
     _close(end, run, follows=True)
@@ -198,7 +199,8 @@ def _throttled(run: Run, error: Exception, delay: float) -> bool:
     gates.close(claim.workspace_id, named or claim.gate, seconds=delay, reason=reason)
     if (named or claim.gate) != claim.gate:
         return False
-    _close(partial(moves.defer, claim.fence, delay=delay, wait=WaitReason.THROTTLED), run)
+    later = partial(moves.defer, claim.fence, delay=delay, wait=WaitReason.THROTTLED)
+    _close(later, run, follows=True)
     return True
 
 
@@ -256,6 +258,19 @@ def _close(move: Callable[[], Ended | None], run: Run, *, follows: bool = False)
     transaction.
     """
     claim = run.claim
+    together = follows or run.journal.took_locks
+    work = _with_what_follows(move, claim) if together else move
+    ended = persist(work, claim.fence.lease)
+    if ended is None and not _closed_before(claim):
+        logger.warning("job.late_close")
+        return
+    logger.info("job.attempt_closed", extra={"state": ended.state.value if ended else "as before"})
+
+
+def _with_what_follows(
+    move: Callable[[], Ended | None], claim: Claim
+) -> Callable[[], Ended | None]:
+    """A move to the queue too: where a cancel was asked for, it makes the job final."""
 
     def all_of_it() -> Ended | None:
         with transaction.atomic():
@@ -264,12 +279,7 @@ def _close(move: Callable[[], Ended | None], run: Run, *, follows: bool = False)
                 ending.follow(claim.fence.job_id, ended)
             return ended
 
-    work = all_of_it if follows or run.journal.took_locks else move
-    ended = persist(work, claim.fence.lease)
-    if ended is None and not _closed_before(claim):
-        logger.warning("job.late_close")
-        return
-    logger.info("job.attempt_closed", extra={"state": ended.state.value if ended else "as before"})
+    return all_of_it
 
 
 def _closed_before(claim: Claim) -> bool:

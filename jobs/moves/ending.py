@@ -38,7 +38,12 @@ _END = Fenced(
         delay="NULL",
     ),
 )
-_QUEUE_AGAIN = """UPDATE jobs_job SET state = 'queued', lease_until = NULL, publishes = 0,
+# A job whose end was asked for meanwhile does not wait for a next attempt: nobody could claim it.
+_QUEUE_AGAIN = f"""UPDATE jobs_job SET state = CASE WHEN cancel_requested_at IS NULL THEN 'queued'
+        WHEN {OPEN} THEN 'dead' ELSE 'cancelled' END,
+      cause = CASE WHEN cancel_requested_at IS NOT NULL AND {OPEN} THEN 'uncertain' ELSE '' END,
+      finished_at = CASE WHEN cancel_requested_at IS NULL THEN NULL ELSE @now END,
+      lease_until = NULL, publishes = 0,
       failures = failures + %(failure)s, losses = losses + %(loss)s,
       deferrals = deferrals + %(deferral)s,
       run_at = @after(delay), wake_at = @after(delay), wait_reason = %(wait)s, wait_since =
@@ -47,7 +52,10 @@ _QUEUE_AGAIN = """UPDATE jobs_job SET state = 'queued', lease_until = NULL, publ
 _RETRY = Fenced(
     f"{_QUEUE_AGAIN} WHERE {MINE}",
     "state, cause",
-    _ATTEMPT.format(outcome="%(outcome)s", delay="%(delay)s"),
+    _ATTEMPT.format(
+        outcome="CASE WHEN j.cause = 'uncertain' THEN 'uncertain' ELSE %(outcome)s END",
+        delay="%(delay)s",
+    ),
 )
 _DEFER = Fenced(f"{_QUEUE_AGAIN} WHERE {MINE}", "state, cause")
 
@@ -89,7 +97,10 @@ def end(
 def retry_later(
     fence: Fence, record: AttemptRecord, *, delay: float, failure: bool = False, loss: bool = False
 ) -> Ended | None:
-    """Close an attempt and queue the job again after ``delay`` seconds."""
+    """Close an attempt and queue the job again after ``delay`` seconds.
+
+    Where a cancel was asked for, this end of the attempt is the boundary: the job is final.
+    """
     return _ended(
         _RETRY.send(
             fence.params(
@@ -106,7 +117,10 @@ def retry_later(
 
 
 def defer(fence: Fence, *, delay: float, wait: WaitReason) -> Ended | None:
-    """Queue the job again after ``delay`` seconds, leaving no attempt and using no budget."""
+    """Queue the job again after ``delay`` seconds, leaving no attempt and using no budget.
+
+    Where a cancel was asked for, this end of the attempt is the boundary: the job is final.
+    """
     unstartable = wait is WaitReason.UNSTARTABLE
     counts = {"failure": 0, "loss": 0, "deferral": 1}
     params = fence.params(delay=delay, wait=wait.value, unstartable=unstartable, **counts)

@@ -8,11 +8,12 @@ import pytest
 from django.db.models.functions import Now
 
 from jobs import runner, shutdown
-from jobs.kinds import Run, Terminal, job_kind, step
+from jobs.errors import ParamsInvalid
+from jobs.kinds import Defer, RateLimited, Run, Terminal, Transient, job_kind, step
 from jobs.models import Event, Job
 from jobs.recovery.cancel import cancel
 from jobs.testing import at_step, attempt, crash_at, drain, leave_for_dead
-from tests.drills.kinds import once, reconciled, repeatable
+from tests.drills.kinds import first, once, reconciled, repeatable
 from tests.drills.ledger import effects, happened
 from tests.integration.kernel.acting import outcomes, reaping, states, told, waiting
 from workspaces import closing
@@ -34,6 +35,12 @@ def in_doubt(acme: Workspace, ledger: str) -> Job:
     job.refresh_from_db()
     assert (job.state, states(job)) == ("queued", {"charge": "started"})
     return job
+
+
+@pytest.fixture
+def stopping() -> Any:
+    yield shutdown.ask
+    shutdown.forget()
 
 
 # --- cancelling ----------------------------------------------------------------------------------
@@ -89,6 +96,60 @@ def test_a_cancelled_job_that_waits_for_its_retry_does_not_run_again(
     stop(job)
     job.refresh_from_db()
     assert (job.state, len(outcomes(job))) == ("cancelled", 1)
+
+
+@pytest.mark.parametrize("ends", ["fails", "defers", "is throttled", "stops", "is reaped"])
+def test_a_running_job_that_was_cancelled_never_waits_for_a_next_attempt(
+    acme: Workspace, ledger: str, stopping: Any, ends: str
+) -> None:
+    """Nobody could claim it, and it would wait for its deadline."""
+    endings: dict[str, Any] = {
+        "fails": Transient("no answer"),
+        "defers": Defer(60, "later"),
+        "is throttled": RateLimited("later", retry_after=60),
+    }
+
+    @job_kind("scene.asked", steps=(first,), throttle="scene")
+    def asked(run: Run, *, ledger: str) -> None:
+        run(first, ledger, "none", "")
+        stop(Job.objects.get(pk=run.job_id))
+        if ends in endings:
+            raise endings[ends]
+        if ends == "stops":
+            stopping()
+        if ends == "is reaped":
+            leave_for_dead(run.job_id)
+        run.check()
+
+    job = attempt(waiting(asked.s(ledger=ledger), acme))
+    assert (job.state, job.cause, job.lease_until) == ("cancelled", "", None)
+    assert job.finished_at is not None
+    assert told(job) == ["job.cancelled"]
+
+
+def test_a_cancelled_job_whose_params_are_of_tomorrow_does_not_wait_either(
+    acme: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cancel is asked for between the claim and the refusal of the params."""
+    job = waiting(repeatable.s(ledger="none"), acme)
+
+    def refused(*_: object) -> None:
+        stop(job)
+        raise ParamsInvalid("of tomorrow")
+
+    monkeypatch.setattr(runner, "decode", refused)
+    assert attempt(job).state == "cancelled"
+    assert told(job) == ["job.cancelled"]
+
+
+def test_over_a_cancel_of_a_running_job_that_would_wait(acme: Workspace, ledger: str) -> None:
+    """Its intent is open, somebody could be asked about it, and nobody will."""
+    job = waiting(reconciled.s(ledger=ledger, fault="reset"), acme)
+    with at_step("charge_found", "started", lambda _: stop(job)):
+        attempt(job)
+    assert (job.state, job.cause) == ("dead", "uncertain")
+    assert [row.outcome for row in job.attempts.all()] == ["uncertain"]
+    assert told(job) == ["job.uncertain"]
 
 
 # --- doubt wins ----------------------------------------------------------------------------------
@@ -203,12 +264,6 @@ def test_a_question_that_is_still_to_be_asked_is_no_doubt_yet(acme: Workspace, l
 
 
 # --- a worker that stops -------------------------------------------------------------------------
-
-
-@pytest.fixture
-def stopping() -> Any:
-    yield shutdown.ask
-    shutdown.forget()
 
 
 def test_a_stopping_worker_gives_its_job_back_at_the_next_boundary(
