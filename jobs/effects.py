@@ -94,7 +94,8 @@ def _begun(call: Call, recorded: Checkpoint | None) -> object:
     try:
         output = call.function()
     except Exception as error:
-        if call.effect_of(error) is EffectSeen.NO:
+        # Of a key that was sent before, this "no" tells nothing about the time before.
+        if not begun and call.effect_of(error) is EffectSeen.NO:
             journal.deny(step)
         raise
     return journal.store(step, output)

@@ -97,6 +97,22 @@ def test_a_definite_no_closes_the_intent_and_the_next_one_counts_anew(
     assert (job.state, job.failures) == ("queued", 2)
 
 
+def test_a_definite_no_to_a_second_send_says_nothing_about_the_first(
+    acme: Workspace, ledger: str
+) -> None:
+    """The provider may have acted at the first one, whose answer was cut off."""
+    job = tried(keyed.s(ledger=ledger, fault="reset"), acme)
+    first = job.steps.get().opens_at
+    Job.objects.filter(pk=job.pk).update(params={"ledger": ledger, "fault": "refused"})
+    attempt(job)
+    row = job.steps.get()
+    assert (row.state, row.attempt, row.opens_at) == ("started", 1, first)
+    forgotten(job)
+    drain()
+    job.refresh_from_db()
+    assert (job.state, job.cause) == ("dead", "uncertain")
+
+
 def test_a_key_that_is_forgotten_makes_it_a_once_step(acme: Workspace, ledger: str) -> None:
     job = tried(keyed.s(ledger=ledger, fault="reset"), acme)
     forgotten(job)
