@@ -50,6 +50,8 @@ def summary(job: Job, slug: str) -> dict[str, Any]:
         "request_id": job.request_id,
         "created_at": _iso(job.created_at),
         "finished_at": _iso(job.finished_at),
+        "cancel_requested_at": _iso(job.cancel_requested_at),
+        "retried_at": _iso(job.retried_at),
         "resolved_at": _iso(job.resolved_at),
     }
 

@@ -11,9 +11,9 @@ from django.urls import reverse
 
 from alerts.models import Alert, AlertState
 from jobs.admin import views
-from jobs.admin.lists import DEAD_LETTERS
 from jobs.admin.marks import distance, length
 from jobs.models import Job
+from jobs.models.job import DEAD_LETTER
 from jobs.states import Cause, State, WaitReason
 from workspaces.actors import Actor
 from workspaces.admin.reader import readable
@@ -41,7 +41,7 @@ def tiles(actor: Actor, now: datetime) -> tuple[Tile, ...]:
 
 
 def _dead(actor: Actor, now: datetime) -> tuple[Tile, Tile]:
-    found = Job.objects.filter(DEAD_LETTERS, readable(actor, "jobs.view")).aggregate(
+    found = Job.objects.filter(DEAD_LETTER, readable(actor, "jobs.view")).aggregate(
         all=Count("pk"),
         oldest=Min("finished_at"),
         uncertain=Count("pk", filter=Q(cause=Cause.UNCERTAIN)),

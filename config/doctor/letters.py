@@ -16,6 +16,7 @@ from config.doctor.stuck import stuck
 from jobs import registry
 from jobs.models import Job
 from jobs.models import Step as StepRow
+from jobs.models.job import DEAD_LETTER
 from jobs.models.step import OPEN
 from jobs.states import Cause, State
 
@@ -23,8 +24,7 @@ PATIENCE = timedelta(minutes=1)
 
 
 def _letters() -> QuerySet[Job]:
-    retried = Exists(Job.objects.filter(retry_of_id=OuterRef("pk")))
-    return Job.objects.filter(state=State.DEAD, resolved_at__isnull=True).exclude(retried)
+    return Job.objects.filter(DEAD_LETTER)
 
 
 @check(

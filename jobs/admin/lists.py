@@ -21,6 +21,7 @@ from jobs.admin.marks import ago, length, state_badge
 from jobs.admin.views import saved_views
 from jobs.admin.visible import job_or_404
 from jobs.models import Attempt, DeadLetter, Job
+from jobs.models.job import DEAD_LETTER
 from jobs.states import Cause, State, WaitReason
 from workspaces.admin.filters import WorkspaceFilter
 from workspaces.admin.readonly import ReadOnlyAdmin
@@ -28,8 +29,6 @@ from workspaces.redaction import scrub
 
 if TYPE_CHECKING:
     from django.db.models import QuerySet
-
-DEAD_LETTERS = Q(state=State.DEAD, resolved_at=None, successor=None)
 
 _LAST = (
     Attempt.objects.filter(job=OuterRef("pk"))
@@ -154,7 +153,7 @@ class DeadLetterAdmin(JobList):
     ordering = ("-finished_at", "-id")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        return super().get_queryset(request).filter(DEAD_LETTERS)
+        return super().get_queryset(request).filter(DEAD_LETTER)
 
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None

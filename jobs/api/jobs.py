@@ -10,13 +10,14 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from jobs import registry
+from jobs.api.filters import JobFilters, selected
 from jobs.api.views import JobView, url_of
 from jobs.enqueue import enqueue
 from jobs.errors import JobsError
 from jobs.models import Job
 from jobs.shown import shown, summary
 from workspaces.http.idempotency import idempotent
-from workspaces.http.paging import NewestFirst
+from workspaces.http.keyset import Keyset
 from workspaces.http.views import WorkspaceView
 
 
@@ -40,14 +41,14 @@ class JobList(WorkspaceView):
     """`GET` lists, newest first; `POST` enqueues."""
 
     rights = {"GET": "jobs.view", "POST": "jobs.enqueue"}
-    pagination_class = NewestFirst
+    filterset_class = JobFilters
 
     def get(self, request: Request, slug: str) -> Response:
         """Jobs of the workspace, a page at a time."""
-        pages = NewestFirst()
-        jobs = Job.objects.filter(workspace=self.workspace)
-        page = pages.paginate_queryset(jobs, request, view=self)
-        return pages.get_paginated_response([summary(job, slug) for job in page])
+        pages = Keyset[Job](request)
+        jobs = Job.objects.defer("params", "result", "resolution")
+        page = pages.page(jobs, selected(self.workspace, JobFilters.asked(request)))
+        return pages.answer([summary(job, slug) for job in page])
 
     @idempotent
     def post(self, request: Request, slug: str) -> Response:

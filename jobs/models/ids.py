@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 import uuid
+from datetime import datetime
 
 
 def uuid7() -> uuid.UUID:
@@ -19,3 +20,9 @@ def uuid7() -> uuid.UUID:
     value = value & ~(0xF << 76) | 0x7 << 76
     value = value & ~(0x3 << 62) | 0x2 << 62
     return uuid.UUID(int=value)
+
+
+def first_id_of(moment: datetime) -> uuid.UUID:
+    """The lowest id that could be made at ``moment``: a bound to compare with, not an id."""
+    millis = max(0, int(moment.timestamp() * 1000))
+    return uuid.UUID(int=(millis & 0xFFFFFFFFFFFF) << 80)

@@ -9,12 +9,15 @@ from django.db.models.functions import Now
 from jobs.models.ids import uuid7
 from jobs.states import FINAL, Cause, State, WaitReason
 from workspaces.models import Workspace
+from workspaces.models.newest import NewestFirst
 
 
 def _words(values: type[State] | type[Cause] | type[WaitReason]) -> list[tuple[str, str]]:
     return [(value.value, value.value.replace("_", " ")) for value in values]
 
 
+# A dead letter: what ended dead, and nobody has resolved or retried.
+DEAD_LETTER = Q(state="dead", resolved_at__isnull=True, retried_at__isnull=True)
 _FINAL = sorted(state.value for state in FINAL)  # a set's order would change the migrations
 
 
@@ -22,7 +25,8 @@ class Job(models.Model):
     """One intent. ``(workspace, kind, key)`` is unique among jobs that are not retries.
 
     Rows are moved by ``jobs.moves`` alone; everything else reads. While an attempt runs it lives
-    in this row (``attempt worker started_at lease_until kill_at``).
+    in this row (``attempt worker started_at lease_until kill_at``). ``retried_at`` is set together
+    with the insertion of its successor, so that an index knows the dead letters.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
@@ -67,6 +71,7 @@ class Job(models.Model):
     root_id = models.UUIDField()
     epoch = models.IntegerField(db_default=0)
     mode = models.CharField(max_length=10, blank=True, db_default="")
+    retried_at = models.DateTimeField(null=True, blank=True)
     resolved_at = models.DateTimeField(null=True, blank=True)
     resolution = models.TextField(blank=True, db_default="")
     actor = models.CharField(max_length=150)
@@ -117,10 +122,35 @@ class Job(models.Model):
             models.Index(fields=["id"], condition=Q(state="running"), name="jobs_job_to_reap"),
             models.Index(
                 fields=["workspace", "-finished_at"],
-                condition=Q(state="dead", resolved_at__isnull=True),
+                condition=DEAD_LETTER,
                 name="jobs_job_dead_letters",
             ),
-            models.Index(F("workspace"), F("id").desc(), name="jobs_job_newest"),
+            # Lists of the API, newest first (ADR 13). Of these only the first costs a job that
+            # goes well: one entry for each time it is queued.
+            models.Index(
+                F("workspace"),
+                F("state"),
+                NewestFirst(),
+                condition=Q(state__in=["queued", "dead", "cancelled"]),
+                name="jobs_job_in_state",
+            ),
+            models.Index(
+                F("workspace"), NewestFirst(), condition=DEAD_LETTER, name="jobs_job_letters"
+            ),
+            models.Index(
+                F("workspace"),
+                NewestFirst(),
+                condition=Q(cause="uncertain"),
+                name="jobs_job_uncertain",
+            ),
+            models.Index(
+                F("workspace"),
+                F("request_id"),
+                NewestFirst(),
+                condition=~Q(request_id=""),
+                name="jobs_job_of_request",
+            ),
+            models.Index(F("workspace"), NewestFirst(), name="jobs_job_newest"),
             models.Index(fields=["root_id"], name="jobs_job_chain"),
         )
 

@@ -9,6 +9,7 @@ from django.db.models.functions import Now
 from jobs.models.ids import uuid7
 from jobs.states import ItemOutcome, OperationState
 from workspaces.models import Workspace
+from workspaces.models.newest import NewestFirst
 
 GATE = "operation:"
 _ENDED = [OperationState.FINISHED.value, OperationState.STOPPED.value]
@@ -73,7 +74,7 @@ class Operation(models.Model):
                 name="jobs_operation_ended_has_time",
             ),
         )
-        indexes = (models.Index(F("workspace"), F("id").desc(), name="jobs_operation_newest"),)
+        indexes = (models.Index(F("workspace"), NewestFirst(), name="jobs_operation_newest"),)
 
     def __str__(self) -> str:
         return f"{self.verb} of {self.eligible}"

@@ -117,16 +117,19 @@ FROM jobs_step WHERE job_id = @uuid(id) AND name = %(name)s
 
 
 def insert_successor(params: dict[str, Any], *, deadline: float | None) -> bool:
-    """Insert the one successor of a dead or cancelled job; ``retry_of`` is unique.
+    """Insert the one successor of a dead or cancelled job, in the caller's transaction.
 
-    False for a closed workspace, which is locked as ``insert`` locks it.
+    ``retry_of`` is unique. False for a closed workspace, which is locked as ``insert`` locks it.
     """
     lock = "FOR SHARE OF w" if connection.vendor == "postgresql" else ""
     until = "NULL" if deadline is None else "@after(deadline)"
     sent = {**params, "first_wake": FIRST_WAKE}
     if deadline is not None:
         sent["deadline"] = deadline
-    return bool(send(_SUCCESSOR.format(deadline=until, lock=lock), sent))
+    if not send(_SUCCESSOR.format(deadline=until, lock=lock), sent):
+        return False
+    send("UPDATE jobs_job SET retried_at = @now WHERE id = @uuid(id)", {"id": params["id"]})
+    return True
 
 
 def carry_step(old: uuid.UUID, new: uuid.UUID, name: str, *, column: str | None) -> None:

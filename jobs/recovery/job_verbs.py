@@ -16,6 +16,7 @@ from django.db.models import OuterRef, Q, QuerySet, Subquery
 from jobs import registry
 from jobs.errors import OperationInvalid, Refused
 from jobs.models import Attempt, Job
+from jobs.models.job import DEAD_LETTER
 from jobs.recovery.cancel import cancel
 from jobs.recovery.deed import done
 from jobs.recovery.item_verbs import ItemVerb, Judgement, Mandate, register
@@ -35,8 +36,8 @@ _NEWEST_FINGERPRINT = Subquery(
     Attempt.objects.filter(job=OuterRef("pk")).order_by("-number").values("fingerprint")[:1]
 )
 _STATES: dict[str, Q] = {
-    State.DEAD: Q(state=State.DEAD, resolved_at=None, successor=None),
-    State.CANCELLED: Q(state=State.CANCELLED, successor=None),
+    State.DEAD: DEAD_LETTER,
+    State.CANCELLED: Q(state=State.CANCELLED, retried_at=None),
     State.QUEUED: Q(state=State.QUEUED),
     State.RUNNING: Q(state=State.RUNNING),
 }

@@ -1,0 +1,71 @@
+"""Filters that refuse what they do not understand, so that no list says more than was asked."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from django import forms
+from django_filters import ChoiceFilter, FilterSet, IsoDateTimeFilter
+
+from workspaces.http.errors import InputInvalid
+from workspaces.http.keyset import PARAMETERS
+
+if TYPE_CHECKING:
+    from rest_framework.request import Request
+
+
+class StrictFilters(FilterSet):  # type: ignore[misc]  # django-filter has no types
+    """The filters of a list. A name that is unknown or comes twice, and a wrong value, are 422."""
+
+    @classmethod
+    def asked(cls, request: Request) -> dict[str, Any]:
+        """What the request filters by, each value checked and converted. Raises InputInvalid."""
+        query = request.query_params
+        names = [name for name in query if name not in PARAMETERS]
+        faults = {name: [fault] for name in query if (fault := cls._fault(query, name))}
+        filters = cls(query, queryset=cls._meta.model._default_manager.none(), request=request)
+        if faults or not filters.is_valid():
+            raise InputInvalid({**filters.errors, **faults})
+        given: dict[str, Any] = filters.form.cleaned_data
+        return {name: given[name] for name in names}
+
+    @classmethod
+    def _fault(cls, query: Any, name: str) -> str:
+        if name not in cls.base_filters and name not in PARAMETERS:
+            return f"There is no such filter. There are: {', '.join(sorted(cls.base_filters))}."
+        if len(query.getlist(name)) > 1:
+            return "It comes twice."
+        return "" if query[name] else "It is empty; leave it out."
+
+
+class OnlyTrue(ChoiceFilter):  # type: ignore[misc]
+    """A condition that is asked for with `true`, and otherwise left out."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(choices=[("true", "true")], **kwargs)
+
+
+class MomentField(forms.DateTimeField):
+    """A moment in ISO 8601 with its offset; between the years 1970 and 9000."""
+
+    default_error_messages = {
+        "invalid": "A moment such as 2026-11-30T09:00:00Z; of an offset, write the + as %2B."
+    }
+
+    def to_python(self, value: Any) -> datetime | None:
+        if value in self.empty_values:
+            return None
+        try:
+            moment = datetime.fromisoformat(value)
+        except ValueError:
+            raise forms.ValidationError(self.error_messages["invalid"], "invalid") from None
+        if moment.tzinfo is None or not 1970 <= moment.year <= 9000:
+            raise forms.ValidationError(self.error_messages["invalid"], "invalid")
+        return moment
+
+
+class Moment(IsoDateTimeFilter):  # type: ignore[misc]
+    """One end of a range of time."""
+
+    field_class = MomentField
