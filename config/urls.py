@@ -3,10 +3,13 @@
 from django.contrib import admin
 from django.urls import include, path
 
+from config import problems
+
 WORKSPACE = "api/v1/workspaces/<slug:slug>/"
 
 urlpatterns = [
     path("admin/", admin.site.urls),
+    path("api/problems/", problems.page, name="api-problems"),
     path(f"{WORKSPACE}jobs/", include("jobs.api.urls")),
 ]
 handler400 = "config.refusals.bad_request"

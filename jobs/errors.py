@@ -10,91 +10,127 @@ class JobsError(FiredoorError):
 
 
 class UnknownKind(JobsError):
+    """No code here knows a kind of that name."""
+
     code = "unknown_kind"
     status = 422
 
 
 class ParamsInvalid(JobsError):
+    """The params are not what the kind takes, or not plain JSON."""
+
     code = "params_invalid"
     status = 422
 
 
 class ParamsTooLarge(JobsError):
+    """The params take more than 64 kB."""
+
     code = "params_too_large"
     status = 413
 
 
 class KeyInvalid(JobsError):
+    """The key is empty, too long, or holds what cannot be shown."""
+
     code = "key_invalid"
     status = 422
 
 
 class KeyReserved(JobsError):
+    """The key begins with a prefix that belongs to the platform."""
+
     code = "key_reserved"
     status = 422
 
 
 class KeyConflict(JobsError):
+    """The key belongs to a job of that kind with other params."""
+
     code = "job_key_reused"
     status = 422
 
 
 class MomentInvalid(JobsError):
+    """The moment to run at has no time zone, or lies where none can."""
+
     code = "moment_invalid"
     status = 422
 
 
 class JobNotFound(JobsError):
+    """There is no such job that the actor may see."""
+
     code = "job_not_found"
     status = 404
 
 
 class NotRetryable(JobsError):
+    """The job is neither dead nor cancelled."""
+
     code = "not_retryable"
     status = 409
 
 
 class NotCancellable(JobsError):
+    """The job has ended already."""
+
     code = "not_cancellable"
     status = 409
 
 
 class NotResolvable(JobsError):
+    """The job is no dead letter, or was resolved before."""
+
     code = "not_resolvable"
     status = 409
 
 
 class NotReconcilable(JobsError):
+    """The job has not ended, or the step is not open any more."""
+
     code = "not_reconcilable"
     status = 409
 
 
 class AlreadyRetried(JobsError):
+    """The job has a successor, made in another mode."""
+
     code = "already_retried"
     status = 409
 
 
 class ReconcileRequired(JobsError):
+    """A step may have happened: what became of it must be recorded first."""
+
     code = "reconcile_required"
     status = 409
 
 
 class PlanChanged(JobsError):
+    """What would happen is not what was read and confirmed."""
+
     code = "plan_changed"
     status = 409
 
 
 class VersionChanged(JobsError):
+    """The kind is newer than the job: its steps may not fit any more."""
+
     code = "version_changed"
     status = 409
 
 
 class LockHeld(JobsError):
+    """A running job holds the lock."""
+
     code = "lock_held"
     status = 409
 
 
 class OperationNotFound(JobsError):
+    """There is no such operation that the actor may see."""
+
     code = "operation_not_found"
     status = 404
 
@@ -114,11 +150,15 @@ class OperationConflict(JobsError):
 
 
 class NothingEligible(JobsError):
+    """None of what was selected may be done."""
+
     code = "nothing_eligible"
     status = 409
 
 
 class Busy(JobsError):
+    """Somebody else is working on the same job at this moment."""
+
     code = "busy"
     status = 503
 

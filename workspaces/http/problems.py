@@ -140,11 +140,16 @@ _FOREIGN: tuple[tuple[type[Exception], Any], ...] = (
 
 def catalogue() -> Iterator[type[FiredoorError]]:
     """Every typed error that is loaded and has a code of its own, by its code."""
-    found: dict[str, type[FiredoorError]] = {}
-    waiting: list[type[FiredoorError]] = [FiredoorError]
+    found: list[type[FiredoorError]] = []
+    waiting = FiredoorError.__subclasses__()
     while waiting:
         cls = waiting.pop()
         waiting += cls.__subclasses__()
         if "code" in vars(cls):
-            found.setdefault(cls.code, cls)
-    return (found[code] for code in sorted(found))
+            found.append(cls)
+    return iter(sorted(found, key=lambda cls: cls.code))
+
+
+def meaning_of(error: type[FiredoorError]) -> str:
+    """What happened, in a sentence: the first line of the class's own words."""
+    return (vars(error).get("__doc__") or "").partition("\n")[0]
