@@ -174,3 +174,54 @@ def test_of_two_at_once_with_the_same_operation_id_one_is_recorded() -> None:
         thread.join(20)
     assert refused == ["operation_repeated"]
     assert AuditEvent.objects.filter(operation_id=operation_id).count() == 1
+
+
+def refused(statement: str) -> None:
+    """By the database itself, whoever asks it."""
+    resolved(Workspace.objects.create(slug="acme", name="Acme"))
+
+    def rewrite() -> None:
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute(statement)
+
+    with pytest.raises(IntegrityError, match="stays as it was written"):
+        rewrite()
+    assert AuditEvent.objects.get().reason == "fixed by hand"
+
+
+@pytest.mark.sqlite
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE workspaces_auditevent SET reason = 'rewritten'",
+        "UPDATE workspaces_auditevent SET result = 'done' WHERE id > 0",
+        "DELETE FROM workspaces_auditevent",
+    ],
+)
+def test_the_database_refuses_to_rewrite_the_trail(statement: str) -> None:
+    refused(statement)
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "TRUNCATE workspaces_auditevent",
+        "TRUNCATE workspaces_workspace CASCADE",
+        "INSERT INTO workspaces_auditevent SELECT * FROM workspaces_auditevent"
+        " ON CONFLICT (id) DO UPDATE SET reason = 'rewritten'",
+    ],
+)
+def test_postgresql_has_more_ways_to_rewrite_and_refuses_them_too(statement: str) -> None:
+    refused(statement)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_conflicting_rows_written_in_bulk_do_not_rewrite_it() -> None:
+    event = resolved(Workspace.objects.create(slug="acme", name="Acme"))
+    event.reason = "rewritten"
+    with pytest.raises(IntegrityError, match="stays as it was written"):
+        AuditEvent.objects.bulk_create(
+            [event], update_conflicts=True, unique_fields=["id"], update_fields=["reason"]
+        )

@@ -32,9 +32,10 @@ class AuditEventQuerySet(models.QuerySet["AuditEvent"]):
 class AuditEvent(models.Model):
     """One deed of one actor: who, what, to which object, why, and what became of it.
 
-    Append only: the model inserts and refuses everything else. Hole: SQL by hand and
-    `bulk_create(update_conflicts=True)` are not stopped. The actor is text, so that the trail
-    outlives the person. Written by `workspaces.audit.record` alone.
+    Append only: the model inserts and refuses everything else, and so do triggers in the
+    database, `TRUNCATE` on PostgreSQL included. Hole: whoever owns the tables can take the
+    triggers away. The actor is text, so that the trail outlives the person. Written by
+    `workspaces.audit.record` alone.
     """
 
     workspace = models.ForeignKey(
@@ -60,6 +61,9 @@ class AuditEvent(models.Model):
         indexes: ClassVar[list[models.Index]] = [
             models.Index(fields=["workspace", "-id"], name="audit_of_workspace"),
             models.Index(fields=["object_type", "object_id"], name="audit_of_object"),
+            models.Index(fields=["workspace", "created_at"], name="audit_of_time"),
+            models.Index(fields=["workspace", "actor", "-id"], name="audit_of_actor"),
+            models.Index(fields=["request_id"], name="audit_of_request"),
         ]
 
     def __str__(self) -> str:
