@@ -34,6 +34,7 @@ from jobs.retention import prune
 from jobs.statements import bound_waiting
 from jobs.states import AttemptOutcome, Cause, State, StepState, WaitReason
 from jobs.worker import identity, is_gone
+from workspaces import idempotency
 
 logger = logging.getLogger(__name__)
 
@@ -43,6 +44,7 @@ UNSTARTABLE_AFTER = timedelta(hours=1)
 UPKEEP = "sweep"
 LOCK_SECONDS = 2
 PRUNE_EVERY = timedelta(hours=1)
+KEY_BATCHES = 100  # of a thousand expired Idempotency-Keys, an hour
 fault = Signal()  # work, error: what went wrong in upkeep, for whoever keeps a list
 RELEASE_SPREAD = 5.0  # seconds over which the jobs behind an opening gate are released
 
@@ -59,6 +61,7 @@ class Pass:
     published: int = 0
     delivered: int = 0
     pruned: int = 0
+    keys: int = 0
     faults: int = 0
     graced: bool = False
 
@@ -83,6 +86,7 @@ def sweep(*, reap_now: bool = False) -> Pass:
     done.published = _publish_due()
     if _due_every(PRUNE_EVERY, "prune"):
         done.pruned = prune()
+        done.keys = idempotency.prune(KEY_BATCHES)
     return done
 
 

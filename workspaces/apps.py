@@ -9,3 +9,8 @@ class WorkspacesConfig(AppConfig):
     name = "workspaces"
     label = "workspaces"
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        from workspaces import checks
+
+        checks.register()
