@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workspaces.http.errors import Malformed
-from workspaces.http.parsing import DEEPEST, fingerprint, parsed
+from workspaces.http.parsing import DEEPEST, Sent, parsed
 
 SCALARS = (
     st.none()
@@ -25,7 +25,7 @@ TREES = st.recursive(
 
 def digest(body: bytes, **other: Any) -> str:
     parts = {"method": "POST", "path": "/x/", "query": "", "media_type": "application/json"}
-    return fingerprint(**{**parts, **other}, body=body)
+    return Sent(**{**parts, **other}, body=body).fingerprint()
 
 
 def nested(levels: int) -> bytes:

@@ -21,7 +21,7 @@ from rest_framework.response import Response
 from workspaces import audit, idempotency
 from workspaces.errors import FiredoorError
 from workspaces.http import errors, problems
-from workspaces.http.parsing import fingerprint
+from workspaces.http.parsing import Sent
 from workspaces.idempotency import Asked
 from workspaces.models import IdempotencyRecord
 from workspaces.outages import is_contention, is_lost_connection
@@ -65,10 +65,11 @@ def idempotent(work: Callable[..., Response]) -> Callable[..., HttpResponse]:
 
         if view.key is None:
             return _in_one_transaction(bounded, repeatable=False)
-        asked = _asked(view, request)
+        sent = _sent(request)
+        asked = _asked(view, sent)
         try:
             return _in_one_transaction(
-                lambda: _answered(view, request, asked, fresh), repeatable=True
+                lambda: _answered(view, request, asked, sent, fresh), repeatable=True
             )
         except idempotency.StillBeingAnswered:
             raise errors.InProgress from None
@@ -125,31 +126,35 @@ def _in_one_transaction(work: Callable[[], HttpResponse], *, repeatable: bool) -
     return response
 
 
-def _asked(view: WorkspaceView, request: Request) -> Asked:
+def _sent(request: Request) -> Sent:
     media_type = (request.content_type or "").partition(";")[0].strip().lower()
+    return Sent(
+        request.method or "", request.path, request.META["QUERY_STRING"], media_type, request.body
+    )
+
+
+def _asked(view: WorkspaceView, sent: Sent) -> Asked:
     return Asked(
         workspace_id=view.workspace.pk,
         principal=view.actor.id,
         key=view.key or "",
-        fingerprint=fingerprint(
-            request.method or "",
-            request.path,
-            request.META["QUERY_STRING"],
-            media_type,
-            request.body,
-        ),
-        method=request.method or "",
-        path=request.path,
+        fingerprint=sent.fingerprint(),
+        method=sent.method,
+        path=sent.path,
         request_id=view.request_id,
     )
 
 
 def _answered(
-    view: WorkspaceView, request: Request, asked: Asked, fresh: Callable[[], HttpResponse]
+    view: WorkspaceView,
+    request: Request,
+    asked: Asked,
+    sent: Sent,
+    fresh: Callable[[], HttpResponse],
 ) -> HttpResponse:
     record = idempotency.claim(asked)
     if isinstance(record, IdempotencyRecord):
-        return _replayed(record, asked)
+        return _replayed(record, asked, sent)
     try:
         with transaction.atomic():
             response = fresh()
@@ -164,14 +169,23 @@ def _answered(
     return response
 
 
-def _replayed(record: IdempotencyRecord, asked: Asked) -> HttpResponse:
-    if record.fingerprint != asked.fingerprint:
+def _replayed(record: IdempotencyRecord, asked: Asked, sent: Sent) -> HttpResponse:
+    if not _is_same(record, sent):
         raise errors.IdempotencyKeyReused(record.method, record.path, record.created_at.isoformat())
     idempotency.note_replay(record, asked.request_id)
     response = HttpResponse(bytes(record.body), status=record.status, headers=record.headers)
     response[REPLAYED] = "true"
     response[ORIGINAL_DATE] = http_date(record.created_at.timestamp())
     return response
+
+
+def _is_same(record: IdempotencyRecord, sent: Sent) -> bool:
+    """Compared as the record was made. A newer process' way is not known here: ask that one."""
+    version = record.fingerprint.partition(":")[0]
+    try:
+        return record.fingerprint == sent.fingerprint(version)
+    except KeyError:
+        raise errors.InProgress from None
 
 
 def _rendered(response: Response) -> HttpResponse:

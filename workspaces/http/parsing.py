@@ -7,6 +7,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from rest_framework.parsers import BaseParser
@@ -14,6 +15,8 @@ from rest_framework.parsers import BaseParser
 from workspaces.http.errors import Malformed
 
 VERSION = "fp1"
+"""How fingerprints are made now."""
+
 DEEPEST = 64
 """Levels of lists and objects within each other, as in a job's params."""
 
@@ -63,22 +66,48 @@ def parsed(body: bytes, number: Callable[[str], Any] | None = None) -> Any:
     return tree
 
 
-def fingerprint(method: str, path: str, query: str, media_type: str, body: bytes) -> str:
-    """A digest by which two requests are the same; of JSON, whatever its spaces and order.
+@dataclass(frozen=True)
+class Sent:
+    """What a request said, as far as it makes it this request and no other."""
 
-    Every part goes in with its length, so that no two lists of parts read alike. ``1`` and
-    ``1.0`` differ, and so do large integers. Raises Malformed for JSON that is none.
+    method: str
+    path: str
+    query: str
+    media_type: str
+    body: bytes
+
+    def fingerprint(self, version: str = VERSION) -> str:
+        """A digest by which two requests are the same. Raises Malformed for JSON that is none.
+
+        A version that ever was in use stays here for a day longer, since records hold it; one
+        that a newer process uses is a KeyError.
+        """
+        return f"{version}:{_ALGORITHMS[version](self)}"
+
+
+def _fp1(sent: Sent) -> str:
+    """Of JSON whatever its spaces and order; ``1`` and ``1.0`` differ, so do large integers.
+
+    Every part goes in with its length, so that no two lists of parts read alike.
     """
-    content = body
-    if media_type == StrictJSONParser.media_type and body.strip():
-        tree = parsed(body, number=_Digits)
+    content = sent.body
+    if sent.media_type == StrictJSONParser.media_type and content.strip():
+        tree = parsed(content, number=_Digits)
         content = json.dumps(tree, sort_keys=True, separators=(",", ":")).encode()
-    query = "&".join(sorted(query.split("&")))
+    query = "&".join(sorted(sent.query.split("&")))
     digest = hashlib.sha256()
-    for part in (method.encode(), path.encode(), query.encode(), media_type.encode(), content):
-        digest.update(len(part).to_bytes(8, "big"))
-        digest.update(part)
-    return f"{VERSION}:{digest.hexdigest()}"
+    for text in (sent.method, sent.path, query, sent.media_type):
+        _add(digest, text.encode())
+    _add(digest, content)
+    return digest.hexdigest()
+
+
+def _add(digest: hashlib._Hash, part: bytes) -> None:
+    digest.update(len(part).to_bytes(8, "big"))
+    digest.update(part)
+
+
+_ALGORITHMS: dict[str, Callable[[Sent], str]] = {"fp1": _fp1}
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
