@@ -28,8 +28,12 @@ if TYPE_CHECKING:
 
 KEY_LIMIT = 255
 BATCH = 500
+LAST_YEAR = 9000
+"""Far before the last moment there is, so that whatever is added to an eta still is one."""
 RESERVED = ("http:", "schedule:", "operation:")
-_TRACEPARENT = re.compile(r"^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$")
+_TRACEPARENT = re.compile(
+    r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}"
+)
 
 
 def enqueue(
@@ -133,7 +137,7 @@ def _row(
         "gate": gate_of(spec, arguments),
         "actor": origin.actor,
         "request_id": origin.request_id[:128],
-        "traceparent": origin.traceparent if _TRACEPARENT.match(origin.traceparent) else "",
+        "traceparent": origin.traceparent if _TRACEPARENT.fullmatch(origin.traceparent) else "",
         "deadline": spec.deadline.total_seconds() if spec.deadline else None,
         "eta": eta,
         "waits": eta is not None,
@@ -174,7 +178,7 @@ def _existing(row: dict[str, Any]) -> Job:
             f"Nothing was enqueued: the key {row['key']!r} of {row['kind']} belongs to job "
             f"{first.pk}, which has other params. Use one key for one intent: a new intent needs "
             "a new key, and the same intent the same params."
-        )
+        ).telling(job_id=str(first.pk))
     newest = Job.objects.filter(root_id=first.root_id, successor__isnull=True).first()
     return newest or first
 
@@ -220,6 +224,8 @@ def _moment(eta: datetime | None, countdown: float | None) -> datetime | None:
         if not 0 <= countdown <= 366 * 86400:
             raise MomentInvalid("Nothing was enqueued: countdown is in seconds, from 0 to a year.")
         return datetime.now(UTC) + timedelta(seconds=countdown) if countdown else None
+    if eta is not None and eta.year > LAST_YEAR:
+        raise MomentInvalid(f"Nothing was enqueued: eta is after the year {LAST_YEAR}.")
     if eta is not None and eta.tzinfo is None:
         raise MomentInvalid(
             "Nothing was enqueued: eta has no time zone. Pass an aware datetime, for example "

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any, Self
+
 from workspaces.errors import FiredoorError
 
 
 class JobsError(FiredoorError):
-    """Base of every refusal of the kernel. Nothing was written."""
+    """Base of every refusal of the kernel. Nothing was written.
+
+    ``members`` says to programs what the sentence says to people.
+    """
+
+    members: dict[str, Any] = {}
+
+    def telling(self, **members: Any) -> Self:
+        """Itself, with these members."""
+        self.members = members
+        return self
 
 
 class UnknownKind(JobsError):

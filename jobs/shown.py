@@ -10,22 +10,26 @@ from jobs.curtain import Curtain
 from jobs.models import Attempt, Job
 from jobs.models import Step as StepRow
 from jobs.recovery.plan import Plan
-from workspaces.redaction import scrub
 
 
-def shown(job: Job) -> dict[str, Any]:
+def shown(job: Job, steps_at_most: int | None = None) -> dict[str, Any]:
     """A job with its attempts and steps; moments in ISO 8601 UTC. Four queries."""
-    steps = list(StepRow.objects.filter(job_id=job.pk).order_by("pk"))
+    most = None if steps_at_most is None else steps_at_most + 1
+    rows = list(StepRow.objects.filter(job_id=job.pk).order_by("pk")[:most])
+    steps = rows[:steps_at_most]
     curtain = Curtain.of(job, steps)
+    attempts = Attempt.objects.filter(job_id=job.pk).order_by("number")
     successor = Job.objects.filter(retry_of_id=job.pk).values_list("pk", flat=True).first()
     return {
         **summary(job, job.workspace.slug),
-        "attempts": [_attempt(a) for a in Attempt.objects.filter(job_id=job.pk).order_by("number")],
+        "traceparent": job.traceparent,
+        "attempts": [_attempt(attempt, curtain) for attempt in attempts],
         "steps": [_step(step, curtain) for step in steps],
+        "more_steps": len(rows) > len(steps),
         "successor": _text(successor),
         "params": curtain.value(job.params),
         "result": curtain.value(job.result),
-        "resolution": scrub(job.resolution),
+        "resolution": curtain.text(job.resolution),
     }
 
 
@@ -61,15 +65,15 @@ def planned(plan: Plan) -> dict[str, Any]:
     return {**asdict(plan), "allowed": plan.refusal is None}
 
 
-def _attempt(row: Attempt) -> dict[str, Any]:
+def _attempt(row: Attempt, curtain: Curtain) -> dict[str, Any]:
     return {
         "number": row.number,
         "outcome": row.outcome,
         "classification": row.classification,
-        "reason": row.reason,
+        "reason": curtain.text(row.reason),
         "step": row.step,
         "error_class": row.error_class,
-        "message": row.message,
+        "message": curtain.text(row.message),
         "fingerprint": row.fingerprint,
         "delay": row.delay,
         "cost": row.cost,
@@ -87,7 +91,7 @@ def _step(row: StepRow, curtain: Curtain) -> dict[str, Any]:
         "attempt": row.attempt,
         "carried_from": _text(row.carried_from),
         "output": curtain.value(row.output),
-        "output_error": row.output_error,
+        "output_error": curtain.text(row.output_error),
         "observed": row.observed,
     }
 

@@ -81,6 +81,7 @@ class NotAllowed(FiredoorError):
             f"Ask an admin of the workspace; a role that has it is {_lowest_role_with(right)}."
         )
         self.right = right
+        self.members = {"right": right}
 
 
 def allowed(

@@ -5,11 +5,11 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
-from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from jobs import registry
+from jobs.api.bodies import NewJob
 from jobs.api.filters import JobFilters, selected
 from jobs.api.views import JobView, url_of
 from jobs.enqueue import enqueue
@@ -20,21 +20,14 @@ from workspaces.http.idempotency import idempotent
 from workspaces.http.keyset import Keyset
 from workspaces.http.views import WorkspaceView
 
+STEPS_SHOWN = 200
+
 
 class KindNotPublic(JobsError):
     """The kind is not open to the API."""
 
     code = "kind_not_public"
     status = 422
-
-
-class NewJob(serializers.Serializer):
-    """What is asked for: a kind, its params, and the caller's own key for the intent."""
-
-    kind = serializers.CharField(max_length=100)
-    params = serializers.DictField(default=dict)
-    key = serializers.CharField(max_length=255, required=False)
-    eta = serializers.DateTimeField(required=False)
 
 
 class JobList(WorkspaceView):
@@ -53,9 +46,7 @@ class JobList(WorkspaceView):
     @idempotent
     def post(self, request: Request, slug: str) -> Response:
         """Enqueue one job: 201, or 200 with `created: false` when the intent is known already."""
-        asked = NewJob(data=request.data)
-        asked.is_valid(raise_exception=True)
-        job = self._enqueued(asked.validated_data)
+        job = self._enqueued(NewJob.given(request))
         self.job_id = job.pk
         body = {"created": job.created, **summary(job, slug)}
         location = request.build_absolute_uri(url_of(job.pk, slug))
@@ -88,8 +79,8 @@ class JobList(WorkspaceView):
 
 
 class JobDetail(JobView):
-    """One job with its steps and attempts."""
+    """One job with its attempts and its first 200 steps."""
 
     def get(self, request: Request, slug: str, job_id: uuid.UUID) -> Response:
         """The job as it is now."""
-        return Response(shown(self.job))
+        return Response(shown(self.job, STEPS_SHOWN))

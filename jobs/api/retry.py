@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 import uuid
-from typing import Any
 
-from rest_framework import serializers
+from django_filters import ChoiceFilter
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from jobs.api.bodies import MODES, RetryJob
 from jobs.api.views import JobView, url_of
+from jobs.models import Job
 from jobs.recovery.preflight import preflight
 from jobs.recovery.retry import retry
 from jobs.shown import planned, summary
-from workspaces.http.errors import InputInvalid
+from jobs.states import Verb
+from workspaces.http.filtering import StrictFilters
 from workspaces.http.idempotency import idempotent
 
-MODES = ("resume", "restart")
 
+class RetryQuery(StrictFilters):
+    """Which of the two is planned; a resume, unless told otherwise."""
 
-class Asked(serializers.Serializer):
-    """Why, how, and the digest of the plan that was read."""
+    mode = ChoiceFilter(choices=[(mode, mode) for mode in MODES])
+    parameters = ()
 
-    reason = serializers.CharField(max_length=2000)
-    mode = serializers.ChoiceField(choices=MODES, default="resume")
-    digest = serializers.CharField(max_length=64, required=False)
+    class Meta:
+        model = Job
+        fields: tuple[str, ...] = ()
 
 
 class Retry(JobView):
@@ -36,23 +39,19 @@ class Retry(JobView):
 
     def get(self, request: Request, slug: str, job_id: uuid.UUID) -> Response:
         """The preflight: a word for each step, checks, and a digest to send with the POST."""
-        mode = request.query_params.get("mode", "resume")
-        if mode not in MODES:
-            raise InputInvalid({"mode": [f"One of {', '.join(MODES)}."]})
+        mode = RetryQuery.asked(request).get("mode", Verb.RESUME)
         return Response(planned(preflight(self.job, mode, self.actor)))
 
     @idempotent
     def post(self, request: Request, slug: str, job_id: uuid.UUID) -> Response:
         """Make the successor: 202, or 200 when one of that mode exists already."""
-        asked = Asked(data=request.data)
-        asked.is_valid(raise_exception=True)
-        given: dict[str, Any] = asked.validated_data
+        said = RetryJob.given(request)
         successor = retry(
             self.job.pk,
-            mode=given["mode"],
+            mode=said["mode"],
             actor=self.actor,
-            reason=given["reason"],
-            digest=given.get("digest"),
+            reason=said["reason"],
+            digest=said.get("digest"),
             request_id=self.request_id,
         )
         self.job_id = successor.pk

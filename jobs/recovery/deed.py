@@ -27,10 +27,10 @@ from jobs.errors import (
     VersionChanged,
 )
 from jobs.models import Job
-from jobs.recovery.plan import Plan
+from jobs.recovery.plan import Check, Plan
 from jobs.recovery.preflight import Governing, no_such_job, preflight, visible_job
 from jobs.statements import bound_waiting
-from jobs.states import Verb
+from jobs.states import Verb, Word
 from workspaces import audit
 from workspaces.actors import Actor, as_actor
 from workspaces.errors import WorkspaceClosed
@@ -140,7 +140,7 @@ class Deed:
         """Plan again under the lock. Raises what blocks, or PlanChanged."""
         plan = preflight(job, self.verb, self.actor)
         if plan.refusal is not None:
-            raise _refused(plan.refusal.code, plan.refusal.sentence, job)
+            raise _refused(plan, plan.refusal, job)
         if self.digest is not None and self.digest != plan.digest:
             raise PlanChanged(
                 "Nothing was done: what would happen has changed since you looked. "
@@ -203,7 +203,10 @@ def _only_job() -> tuple[str, ...]:
     return ("self",) if connection.features.has_select_for_update_of else ()
 
 
-def _refused(code: str, sentence: str, job: Job) -> Exception:
-    if code == "workspace_closed":
+def _refused(plan: Plan, check: Check, job: Job) -> Exception:
+    if check.code == "workspace_closed":
         return WorkspaceClosed(job.workspace.slug)
-    return _REFUSALS[code](f"Nothing was done: {sentence[0].lower()}{sentence[1:]}")
+    sentence = f"{check.sentence[0].lower()}{check.sentence[1:]}"
+    error = _REFUSALS[check.code](f"Nothing was done: {sentence}")
+    blocked = [step.name for step in plan.steps if step.word is Word.BLOCKED]
+    return error.telling(steps=blocked) if check.code == ReconcileRequired.code else error

@@ -27,6 +27,7 @@ from jobs.recovery.retry import retry
 from jobs.states import FINAL, Cause, Effect, State, Verb, Word
 from workspaces.actors import Actor
 from workspaces.permissions import RISKY
+from workspaces.redaction import scrub
 
 ENGINE = "jobs.operation"
 RETRIES_A_MINUTE = 60
@@ -121,7 +122,7 @@ def _never_in_bulk(verb: Verb, job: Job, facts: Facts) -> Iterator[Check]:
         sentence = "It may destroy or replace something: look at this one by itself."
         yield Check("block", "risky", sentence)
     if verb in RETRIES and job.resolved_at is not None:
-        yield Check("block", "resolved", f"It was resolved: {job.resolution}")
+        yield Check("block", "resolved", f"It was resolved: {scrub(job.resolution)}")
 
 
 def _outward(plan: Plan) -> tuple[str, ...]:

@@ -26,6 +26,7 @@ from jobs.states import OperationState, State, Verb
 from workspaces import audit
 from workspaces.actors import Actor, as_actor
 from workspaces.permissions import allowed, require
+from workspaces.redaction import scrub
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
@@ -290,7 +291,7 @@ def _resolve(operation: Operation, deed: _Deed) -> None:
     _must_be(operation, OperationState.FINISHED, OperationState.STOPPED)
     if operation.resolved_at is not None:
         raise OperationConflict(
-            f"Nothing was done: it was resolved already, with: {operation.resolution}"
+            f"Nothing was done: it was resolved already, with: {scrub(operation.resolution)}"
         )
     Operation.objects.filter(pk=operation.pk).update(resolved_at=Now(), resolution=deed.reason)
     operation.refresh_from_db()

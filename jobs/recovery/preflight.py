@@ -19,6 +19,7 @@ from jobs.registry import KindSpec
 from jobs.states import RETRYABLE, State, Verb, Word
 from workspaces.actors import Actor, as_actor
 from workspaces.permissions import allowed, missing_right
+from workspaces.redaction import scrub
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
@@ -146,7 +147,7 @@ def _retryable(job: Job, successor: Job | None) -> Check:
         sentence = f"Only a dead or cancelled job is retried; this one is {job.state}."
         return Check("block", "not_retryable", sentence)
     if job.resolved_at is not None:
-        return Check("warn", "", f"It was resolved already: {job.resolution}")
+        return Check("warn", "", f"It was resolved already: {scrub(job.resolution)}")
     return Check("pass", "", f"It ended {job.state}, and nobody has retried it.")
 
 

@@ -89,6 +89,13 @@ def _first_ones(successor: Job, deed: Deed) -> Job:
     raise AlreadyRetried(
         f"Nothing was done: {successor.actor} has chosen {successor.mode} for this job already, at "
         f"{successor.created_at:%Y-%m-%d %H:%M:%S} UTC. Its successor is job {successor.pk}."
+    ).telling(
+        successor={
+            "id": str(successor.pk),
+            "mode": successor.mode,
+            "actor": successor.actor,
+            "created_at": successor.created_at.isoformat(),
+        }
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from django import forms
 from django_filters import ChoiceFilter, FilterSet, IsoDateTimeFilter
@@ -16,13 +16,16 @@ if TYPE_CHECKING:
 
 
 class StrictFilters(FilterSet):  # type: ignore[misc]  # django-filter has no types
-    """The filters of a list. A name that is unknown or comes twice, and a wrong value, are 422."""
+    """What a query may say. A name that is unknown or comes twice, and a wrong value, are 422."""
+
+    parameters: ClassVar[tuple[str, ...]] = PARAMETERS
+    """Names that are somebody else's to read."""
 
     @classmethod
     def asked(cls, request: Request) -> dict[str, Any]:
         """What the request filters by, each value checked and converted. Raises InputInvalid."""
         query = request.query_params
-        names = [name for name in query if name not in PARAMETERS]
+        names = [name for name in query if name not in cls.parameters]
         faults = {name: [fault] for name in query if (fault := cls._fault(query, name))}
         filters = cls(query, queryset=cls._meta.model._default_manager.none(), request=request)
         if faults or not filters.is_valid():
@@ -32,8 +35,9 @@ class StrictFilters(FilterSet):  # type: ignore[misc]  # django-filter has no ty
 
     @classmethod
     def _fault(cls, query: Any, name: str) -> str:
-        if name not in cls.base_filters and name not in PARAMETERS:
-            return f"There is no such filter. There are: {', '.join(sorted(cls.base_filters))}."
+        known = {*cls.base_filters, *cls.parameters}
+        if name not in known:
+            return f"There is no such parameter. There are: {', '.join(sorted(known))}."
         if len(query.getlist(name)) > 1:
             return "It comes twice."
         return "" if query[name] else "It is empty; leave it out."

@@ -1,0 +1,86 @@
+"""Bodies that are taken as they are meant: no unknown names, no text where a number belongs."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from rest_framework import serializers
+
+from workspaces.audit import REASON_MAX
+from workspaces.http.errors import InputInvalid
+
+if TYPE_CHECKING:
+    from rest_framework.request import Request
+
+B = TypeVar("B", bound="Body")
+
+
+class Body(serializers.Serializer):
+    """What a request may say. A name that is not declared is refused, never passed over."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        unknown = set(data) - set(self.fields) if isinstance(data, dict) else set()
+        if unknown:
+            names = ", ".join(sorted(self.fields))
+            fault = f"There is no such field. There are: {names}."
+            raise serializers.ValidationError({str(name): [fault] for name in sorted(unknown)})
+        return super().to_internal_value(data)
+
+    @classmethod
+    def given(cls: type[B], request: Request) -> dict[str, Any]:
+        """What the request says, checked. Raises InputInvalid."""
+        body = cls(data=request.data)
+        if not body.is_valid():
+            raise InputInvalid(body.errors)
+        said: dict[str, Any] = body.validated_data
+        return said
+
+
+class Text(serializers.CharField):
+    """Text; numbers are none."""
+
+    def to_internal_value(self, data: Any) -> str:
+        if not isinstance(data, str):
+            self.fail("invalid")
+        return super().to_internal_value(data)
+
+
+class Reason(Text):
+    """Why, in words that the next person understands; it is audited."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**{"max_length": REASON_MAX, **kwargs})
+
+
+class Whole(serializers.IntegerField):
+    """A whole number, not the text of one."""
+
+    def to_internal_value(self, data: Any) -> int:
+        if not isinstance(data, int) or isinstance(data, bool):
+            self.fail("invalid")
+        return super().to_internal_value(data)
+
+
+class Number(serializers.FloatField):
+    """A number, not the text of one."""
+
+    def to_internal_value(self, data: Any) -> float:
+        if not isinstance(data, int | float) or isinstance(data, bool) or abs(data) > 1e300:
+            self.fail("invalid")
+        return super().to_internal_value(data)
+
+
+class Moment(serializers.DateTimeField):
+    """A moment in ISO 8601 with its offset; between the years 1970 and 9000."""
+
+    default_error_messages = {"invalid": "A moment such as 2026-11-30T09:00:00Z."}
+
+    def to_internal_value(self, value: Any) -> datetime:
+        try:
+            moment = datetime.fromisoformat(value)
+        except (TypeError, ValueError):
+            self.fail("invalid")
+        if moment.tzinfo is None or not 1970 <= moment.year <= 9000:
+            self.fail("invalid")
+        return moment
