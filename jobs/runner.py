@@ -16,6 +16,7 @@ from functools import partial
 
 from django.conf import settings
 from django.db import connection, transaction
+from django.db.models import Q
 from structlog.contextvars import bound_contextvars
 
 from jobs import ending, gates, moves, registry, shutdown
@@ -283,8 +284,11 @@ def _with_what_follows(
 
 
 def _closed_before(claim: Claim) -> bool:
-    """Whether this attempt was closed by a commit of its own whose answer was lost."""
+    """Whether this attempt was closed by a commit of its own whose answer was lost.
+
+    Whoever reaps writes the attempt too, and names no error: its worker never told of one.
+    """
     fence = claim.fence
-    return Attempt.objects.filter(
-        job_id=fence.job_id, number=fence.attempt, worker=fence.worker
-    ).exists()
+    mine = Attempt.objects.filter(job_id=fence.job_id, number=fence.attempt, worker=fence.worker)
+    reaped = Q(outcome__in=(AttemptOutcome.LOST, AttemptOutcome.TIMED_OUT), error_class="")
+    return mine.exclude(reaped).exists()

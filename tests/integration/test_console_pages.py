@@ -339,3 +339,33 @@ def test_reconcile_wants_to_know_what_was_seen(
     assert "Enter a valid JSON." in text
     assert "{not json" in text
     assert Step.objects.get(job=job).observed == ""
+
+
+def test_a_steps_line_tells_what_became_of_it(ana: Client, acme: Workspace) -> None:
+    """Late, unstorable or observed: what an operator must know before a retry."""
+    job = noop.s().enqueue(workspace=acme, key="a", countdown=3600)
+    began = {"job": job, "effect": "once", "attempt": 1, "intent_at": Now(), "opens_at": Now()}
+    late = {"late_at": Now(), "late_output": {"late": "found it"}}
+    seen = {"observed": "happened", "observed_by": "user:ben", "observed_at": Now()}
+    Step.objects.create(name="late", state="started", **began, **late)
+    Step.objects.create(name="odd", state="done", output_error="no JSON", done_at=Now(), **began)
+    Step.objects.create(name="seen", state="started", observed_output={"id": 7}, **began, **seen)
+    text = ana.get(page(job)).content.decode()
+    assert "its worker brought the output late" in text
+    assert "found it" in text
+    assert "done, but its output was not stored: no JSON" in text
+    assert "observed by user:ben" in text
+    assert "it happened" in text
+
+
+def test_what_will_happen_to_a_running_job_is_said_before_it_is_cancelled(
+    ana: Client, acme: Workspace
+) -> None:
+    job = noop.s().enqueue(workspace=acme, key="a", countdown=3600)
+    Job.objects.filter(pk=job.pk).update(
+        state="running", lease_until=Now() + timedelta(minutes=1), started_at=Now()
+    )
+    text = ana.get(confirm(job, "cancel")).content.decode()
+    assert "Cancel at the next step boundary" in text
+    assert "is not interrupted and may still take effect" in text
+    assert "runs since" in ana.get(reverse("admin:jobs_job_changelist")).content.decode()

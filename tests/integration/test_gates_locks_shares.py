@@ -1,6 +1,7 @@
 """What makes a job wait and uses no budget: closed gates, held locks, its share."""
 
 import uuid
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -8,8 +9,9 @@ import pytest
 from django.db.models import F
 from django.db.models.functions import Now
 
-from jobs import gates, moves, runner
+from jobs import gates, moves, registry, runner
 from jobs.errors import LockHeld
+from jobs.kinds import Run, job_kind
 from jobs.locks import force_open
 from jobs.models import Gate, Job, Lock
 from jobs.recovery.reconcile import reconcile
@@ -17,6 +19,7 @@ from jobs.recovery.retry import retry
 from jobs.sweep import sweep
 from tests.drills.kinds import by_account, locking, shared, throttled
 from tests.drills.ledger import effects
+from tests.integration.kernel.sessions import at_once
 from workspaces.actors import SYSTEM
 from workspaces.models import AuditEvent, Workspace
 
@@ -36,6 +39,15 @@ def other() -> Workspace:
 @pytest.fixture
 def ledger(tmp_path: Path) -> str:
     return str(tmp_path / "ledger")
+
+
+@pytest.fixture
+def kinds_end() -> Iterator[None]:
+    """Kinds that a test registers are gone after it."""
+    kinds = dict(registry.KINDS)
+    yield
+    registry.KINDS.clear()
+    registry.KINDS.update(kinds)
 
 
 def run_now(job: Job) -> Job:
@@ -137,6 +149,29 @@ def test_a_gate_never_opens_earlier_than_it_was_told(workspace: Workspace) -> No
     assert left > timedelta(seconds=500)
 
 
+def test_two_that_close_a_gate_at_once_leave_it_closed_for_the_longer(
+    workspace: Workspace,
+) -> None:
+    waits = (60.0, 3600.0)
+    results = at_once(
+        *(lambda s=s: gates.close(workspace.pk, "g", seconds=s, reason=f"{s}") for s in waits)
+    )
+    assert results == [None, None]
+    left = Gate.objects.annotate(left=F("closed_until") - Now()).get(name="g").left
+    assert timedelta(seconds=3500) < left <= timedelta(seconds=3600)
+
+
+@pytest.mark.parametrize("name", ["", "*bank", "x" * 201])
+def test_a_throttle_whose_name_cannot_be_a_gate_of_the_workspace_enqueues_nothing(
+    workspace: Workspace, ledger: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The star is how the platform's own gates are told apart."""
+    monkeypatch.setattr(registry.named(by_account.name), "throttle", lambda **_: name)
+    with pytest.raises(ValueError, match="made the gate name"):
+        by_account.s(ledger=ledger, account="a").enqueue(workspace=workspace, key="a")
+    assert not Job.objects.exists()
+
+
 def test_an_opened_gate_wakes_its_jobs(workspace: Workspace, ledger: str) -> None:
     gates.close(workspace.pk, "*bank", seconds=600, reason="maintenance")
     job = throttled.s(ledger=ledger).enqueue(workspace=workspace, key="a")
@@ -217,6 +252,24 @@ def test_a_retry_takes_over_the_lock_of_its_chain(workspace: Workspace, ledger: 
     successor = retry(job.pk, mode="resume", actor=SYSTEM, reason="the provider answers again")
     assert run_now(successor).state == "succeeded"
     assert effects(ledger)["charge_found"] == 1
+
+
+@pytest.mark.parametrize("name", ["", "x" * 201])
+def test_a_lock_has_a_name_that_can_be_stored(
+    workspace: Workspace, name: str, kinds_end: None
+) -> None:
+    @job_kind("scene.locks")
+    def locks_it(run: Run) -> None:
+        run.lock(name)
+
+    job = run_now(locks_it.s().enqueue(workspace=workspace, key="a", countdown=60))
+    assert (job.state, job.cause) == ("dead", "terminal")
+    assert "a lock's name has 1 to 200 characters" in job.attempts.get().message
+
+
+def test_forcing_open_what_nobody_holds_changes_nothing(workspace: Workspace) -> None:
+    force_open(workspace, "free", actor=SYSTEM, reason="to be sure")
+    assert not AuditEvent.objects.filter(action="lock.force").exists()
 
 
 # --- shares

@@ -142,3 +142,18 @@ def test_a_class_is_named_with_its_module_unless_it_is_built_in() -> None:
     assert class_name(Unspeakable()) == f"{__name__}.Unspeakable"
     long = type("E" * 500, (Exception,), {})
     assert len(class_name(long())) == 200
+
+
+def test_an_exception_that_cannot_be_printed_is_kept_by_its_class() -> None:
+    """Its ``__str__``, and its cause's that the traceback prints, are the author's code."""
+
+    class Unprintable(Exception):
+        __notes__ = property(lambda _self: 1 / 0)
+
+        def __str__(self) -> str:
+            raise ValueError("not even this")
+
+    evidence = kept(Unprintable())
+    assert evidence.error_class.endswith("Unprintable")
+    assert evidence.message == "(its message could not be made)"
+    assert evidence.traceback

@@ -172,3 +172,19 @@ def test_an_unusable_late_output_is_no_evidence(acme: Workspace, ledger: str) ->
     with at_step("charge", "during", lambda _: lose_lease(job)):
         attempt(job)
     assert (states(job), told(job)) == ({"charge": "started"}, [])
+
+
+def test_a_handler_that_returns_too_late_changes_nothing_and_says_so(
+    acme: Workspace, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Without steps nothing told it of the loss: only the close finds out."""
+
+    @job_kind("scene.late")
+    def late(run: Run) -> str:
+        lose_lease(run.job_id)
+        return "mine"
+
+    job = attempt(waiting(late.s(), acme))
+    assert (job.state, job.attempt, job.result) == ("running", 2, None)
+    assert outcomes(job) == [("lost", "worker lost")]
+    assert "job.late_close" in caplog.messages

@@ -10,14 +10,21 @@ import pytest
 from django.db import OperationalError, connection, transaction
 from django.db.models.functions import Now
 
-from jobs import moves, runner
+from jobs import events, moves, registry, runner
 from jobs.kinds import Run, job_kind
 from jobs.models import Event, Job
 from jobs.sweep import sweep
 from jobs.testing import at_step, attempt, drain
 from tests.drills.kinds import once, repeatable
 from tests.drills.ledger import effects
-from tests.integration.kernel.acting import expired, outcomes, states, told, waiting
+from tests.integration.kernel.acting import (
+    claimed_elsewhere,
+    expired,
+    outcomes,
+    states,
+    told,
+    waiting,
+)
 from tests.integration.kernel.sessions import cut_off
 from tests.integration.meanwhile import meanwhile
 from workspaces.models import Workspace
@@ -186,3 +193,44 @@ def test_a_zombie_that_waits_behind_its_reaper_writes_nothing(acme: Workspace, l
         sweep(reap_now=True)
     job.refresh_from_db()
     assert (job.state, states(job), job.losses) == ("queued", {}, 1)
+
+
+@pytest.mark.parametrize("whose", ["hook", "receiver"])
+def test_a_connection_that_dies_under_who_hears_of_the_end_loses_neither_end_nor_telling(
+    acme: Workspace, ledger: str, monkeypatch: pytest.MonkeyPatch, whose: str
+) -> None:
+    """What only raises is told again later; this undid the whole move, which is sent again."""
+    heard: list[str] = []
+
+    def hears(*_: object) -> None:
+        heard.append(whose)
+        if len(heard) == 1:
+            cut_off()
+            Workspace.objects.count()
+
+    spec = registry.named("drills.repeatable")
+    if whose == "hook":
+        monkeypatch.setattr(spec, "after_hooks", [hears])
+    else:
+        events.receives("job.dead")(hears)
+    job = attempt(waiting(repeatable.s(ledger=ledger, fault="terminal"), acme))
+    assert (job.state, job.attempts.count(), heard) == ("dead", 1, [whose, whose])
+    assert told(job) == ["job.dead"]
+    assert not Event.objects.filter(delivered_at=None).exists()
+
+
+def test_a_connection_that_dies_under_a_pass_costs_one_row_and_not_the_others(
+    acme: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for key in "abc":
+        expired(claimed_elsewhere(waiting(repeatable.s(ledger=""), acme, key)))
+    real, cuts = moves.retry_later, iter([cut_off])
+
+    def cut_once(*args: Any, **words: Any) -> Any:
+        next(cuts, lambda: None)()
+        return real(*args, **words)
+
+    monkeypatch.setattr(moves, "retry_later", cut_once)
+    first, second = sweep(reap_now=True), sweep(reap_now=True)
+    assert (first.reaped, first.faults) == (2, 1)
+    assert (second.reaped, second.faults) == (1, 0)
