@@ -2,6 +2,7 @@
 #   make demo    a job fails half-way, is retried, and repeats no finished step; no service needed
 #   make test    all tests on a private PostgreSQL and Valkey; ARGS="…" goes to pytest
 #   make serve   the console on what the demo left, at http://127.0.0.1:8000/admin/
+#   make coverage  what of jobs/ the tests reach, branches too; fails below the bar in pyproject.toml
 #   make lint    style, types, import direction, migrations, deployment checks
 #   make lock    pin requirements*.in again, for maintainers
 
@@ -15,7 +16,7 @@ FIND_PYTHON = for python in python3 python3.13 python3.12 python3.11 python3.14 
 	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	&& echo "$$python" && break; done
 
-.PHONY: help demo test serve lint lock
+.PHONY: help demo test coverage serve lint lock
 help:
 	@sed -n 's/^#   //p' Makefile
 
@@ -51,6 +52,10 @@ ifneq ($(CHROMIUM),)
 else
 	@echo "No Chromium on PATH: the console's browser tests did not run."
 endif
+
+# Apart from `make test`, which it would slow. What only a child process reaches is not counted.
+coverage: $(VENV)/.dev
+	$(PY) -m pytest $(TOGETHER) --cov=jobs tests/unit tests/integration tests/conformance $(ARGS)
 
 serve: $(VENV)/.runtime
 	@$(PY) manage.py migrate --verbosity 0
