@@ -23,7 +23,8 @@ _BEGIN = Fenced(
       CASE WHEN %(remembers)s = 0 THEN @now ELSE @after(remembers) END
     FROM j WHERE true
     ON CONFLICT (job_id, name) DO UPDATE SET state = 'started', attempt = excluded.attempt,
-      intent_at = excluded.intent_at, opens_at = excluded.opens_at, carried_from = NULL
+      intent_at = excluded.intent_at, opens_at = excluded.opens_at, done_at = NULL,
+      carried_from = NULL
     WHERE jobs_step.state <> 'done'""",
 )
 _DONE = Fenced(

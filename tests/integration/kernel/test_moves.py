@@ -166,6 +166,84 @@ def test_a_move_changes_nothing_where_the_job_does_not_stand_so(
     assert rows(job) == before
 
 
+# --- steps -------------------------------------------------------------------------------------
+
+
+def step_of(job: Job) -> dict[str, Any]:
+    return {**Step.objects.filter(job=job, name="s").values().get()}
+
+
+def fresh(workspace: Workspace) -> Job:
+    """A running job with no step."""
+    job = standing(workspace, "a", RUNNING)
+    Step.objects.filter(job=job).delete()
+    return job
+
+
+@pytest.mark.parametrize(("remembers", "opens_in"), [(0.0, 0.0), (3600.0, 3600.0)])
+def test_an_intent_says_by_whom_when_and_until_when_it_is_safe(
+    acme: Workspace, remembers: float, opens_in: float
+) -> None:
+    job = fresh(acme)
+    assert moves.begin_step(fence(job), remembers=remembers, **STEP)
+    kept = step_of(job)
+    assert kept["opens_at"] == kept["intent_at"] + timedelta(seconds=opens_in)
+    assert kept["intent_at"] > job.started_at
+    assert {name: kept[name] for name in ("effect", "boundary", "state", "attempt")} == {
+        "effect": "once",
+        "boundary": "provider",
+        "state": "started",
+        "attempt": 2,
+    }
+    assert (kept["done_at"], kept["carried_from"]) == (None, None)
+
+
+def test_a_step_that_was_denied_begins_anew_and_has_not_ended(acme: Workspace) -> None:
+    job = fresh(acme)
+    assert moves.begin_step(fence(job), remembers=0.0, **STEP)
+    assert moves.deny_step(fence(job), name="s")
+    denied = step_of(job)
+    Job.objects.filter(pk=job.pk).update(attempt=3)
+    next_one = Fence(job.pk, attempt=3, worker=WORKER, lease=LEASE)
+    assert moves.begin_step(next_one, remembers=60.0, **STEP)
+    begun = step_of(job)
+    assert (denied["state"], denied["done_at"] is not None) == ("not_done", True)
+    assert (begun["state"], begun["attempt"], begun["done_at"]) == ("started", 3, None)
+    assert begun["intent_at"] > denied["intent_at"]
+    assert begun["opens_at"] == begun["intent_at"] + timedelta(seconds=60)
+
+
+def test_what_was_carried_is_the_successors_own_once_it_begins_it_again(acme: Workspace) -> None:
+    job = standing(acme, "a", RUNNING)
+    Step.objects.filter(job=job).update(carried_from=uuid7(), attempt=1)
+    assert moves.begin_step(fence(job), remembers=0.0, **STEP)
+    assert (step_of(job)["carried_from"], step_of(job)["attempt"]) == (None, 2)
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_finished_step_says_by_whom_when_and_what(acme: Workspace, *, begun: bool) -> None:
+    job = standing(acme, "a", RUNNING) if begun else fresh(acme)
+    Step.objects.filter(job=job).update(attempt=1, carried_from=uuid7())
+    words = {**STEP, "output": '{"id": 7}', "output_error": "it was cut"}
+    assert moves.finish_step(fence(job), **words)
+    kept = step_of(job)
+    assert (kept["state"], kept["attempt"], kept["carried_from"]) == ("done", 2, None)
+    assert (kept["output"], kept["output_error"]) == ({"id": 7}, "it was cut")
+    assert kept["done_at"] > job.started_at
+    assert kept["effect"] == "once"
+    if not begun:
+        assert kept["boundary"] == "provider"
+
+
+@pytest.mark.parametrize("write", ["begin_step", "finish_step", "deny_step"])
+def test_a_finished_step_is_never_written_again(acme: Workspace, write: str) -> None:
+    job = standing(acme, "a", RUNNING)
+    Step.objects.filter(job=job).update(state="done", attempt=1, output={"id": 7}, done_at=Now())
+    before = step_of(job)
+    assert MOVES[write][1](job), "the job is still mine"
+    assert step_of(job) == before
+
+
 # --- what is kept of an attempt ------------------------------------------------------------------
 
 

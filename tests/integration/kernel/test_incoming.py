@@ -1,0 +1,240 @@
+"""What is stored of a new job: the same through every door, and nothing lost on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.db.models.functions import Now
+
+from jobs import moves, registry
+from jobs.enqueue import enqueue, enqueue_many
+from jobs.kinds import Intended
+from jobs.models import Job, Step
+from jobs.models.ids import uuid7
+from jobs.recovery.retry import retry
+from tests.drills.kinds import by_account, noop, shared, throttled
+from tests.integration.kernel.acting import about
+from tests.integration.meanwhile import meanwhile
+from workspaces.actors import SYSTEM, Actor
+from workspaces.closing import close
+from workspaces.errors import WorkspaceClosed
+from workspaces.models import Workspace
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+WORDS: dict[str, Any] = {"request_id": "r-1", "traceparent": TRACE}
+MOMENTS = ("run_at", "wake_at", "deadline_at", "created_at")
+
+
+@pytest.fixture
+def _nobody_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No wake runs or publishes anything: the rows stay as they were inserted."""
+    monkeypatch.setattr("jobs.publish.publish", lambda _wakes: True)
+
+
+def row(job: Job) -> dict[str, Any]:
+    """A job as it was inserted, but for what is its own; waits are from its creation."""
+    values: dict[str, Any] = {**Job.objects.filter(pk=job.pk).values().get()}
+    assert values.pop("root_id") == values.pop("id") == job.pk
+    del values["key"]
+    for name in MOMENTS:
+        if values[name] is not None:
+            values[name] = (values[name] - job.created_at).total_seconds()
+    return values
+
+
+INTENTS: dict[str, Callable[[], Intended]] = {
+    "plain": noop.s,
+    "behind the platform's gate": lambda: throttled.s(ledger="x"),
+    "behind its account's gate": lambda: by_account.s(ledger="x", account="a"),
+    "with a share": lambda: shared.s(ledger="x"),
+}
+
+
+@pytest.mark.sqlite
+@pytest.mark.usefixtures("_nobody_works")
+@pytest.mark.parametrize("name", INTENTS)
+@pytest.mark.parametrize("deadline", [None, timedelta(hours=2)])
+def test_one_and_many_are_stored_alike(
+    acme: Workspace, monkeypatch: pytest.MonkeyPatch, name: str, deadline: timedelta | None
+) -> None:
+    intent = INTENTS[name]()
+    spec = intent.spec
+    monkeypatch.setattr(spec, "version", 7)
+    monkeypatch.setattr(spec, "deadline", deadline)
+    somebody = Actor("user:7", "Ana")
+    one = enqueue(spec, workspace=acme, key="a", params=intent.params, actor=somebody, **WORDS)
+    (many,) = enqueue_many([(intent, "b")], workspace=acme, actor=somebody, **WORDS)
+    kept, kept_of_many = row(one), row(many)
+    for moment in MOMENTS:  # two statements, two moments
+        first, second = kept.pop(moment), kept_of_many.pop(moment)
+        assert (first is None) == (second is None)
+        assert abs((first or 0) - (second or 0)) < 5
+    assert kept == kept_of_many
+    assert (kept["version"], kept["actor"], kept["queue"]) == (7, "user:7", spec.queue)
+    assert {word: kept[word] for word in WORDS} == WORDS
+
+
+@pytest.mark.sqlite
+@pytest.mark.usefixtures("_nobody_works")
+def test_a_new_job_is_due_now_and_woken_again_in_half_a_minute(acme: Workspace) -> None:
+    for job in (
+        noop.s().enqueue(workspace=acme, key="a"),
+        enqueue_many([(noop.s(), "b")], workspace=acme)[0],
+    ):
+        assert about(0, job.run_at - job.created_at)
+        assert about(30, job.wake_at - job.created_at)
+        assert (job.state, job.wait_reason, job.wait_since) == ("queued", "", None)
+
+
+@pytest.mark.sqlite
+@pytest.mark.usefixtures("_nobody_works")
+def test_a_kind_with_a_share_is_due_for_the_upkeep_pass_at_once(acme: Workspace) -> None:
+    """Nothing else publishes it, so it waits for no first wake."""
+    job = shared.s(ledger="x").enqueue(workspace=acme, key="a")
+    (many,) = enqueue_many([(shared.s(ledger="x"), "b")], workspace=acme)
+    assert about(0, job.wake_at - job.created_at)
+    assert about(0, many.wake_at - many.created_at)
+
+
+@pytest.mark.sqlite
+def test_a_delayed_job_says_that_it_is_scheduled_and_since_when(acme: Workspace) -> None:
+    eta = datetime(2099, 1, 1, tzinfo=UTC)
+    job = noop.s().enqueue(workspace=acme, key="a", eta=eta)
+    assert (job.run_at, job.wake_at, job.wait_reason) == (eta, eta, "scheduled")
+    assert job.wait_since is not None
+    assert about(0, job.wait_since - job.created_at)
+
+
+# --- successors ----------------------------------------------------------------------------------
+
+
+def dead(intent: Intended, workspace: Workspace, **values: Any) -> Job:
+    job = intent.enqueue(workspace=workspace, key="a", countdown=3600, actor=Actor("user:1", "B"))
+    told = {"state": "dead", "cause": "terminal", "finished_at": Now(), **values}
+    Job.objects.filter(pk=job.pk).update(**told)
+    job.refresh_from_db()
+    return job
+
+
+@pytest.mark.sqlite
+@pytest.mark.usefixtures("_nobody_works")
+@pytest.mark.parametrize("name", INTENTS)
+@pytest.mark.parametrize(("mode", "epoch"), [("resume", 0), ("restart", 1)])
+def test_a_successor_is_the_same_intent_with_everything_it_needs(
+    acme: Workspace, monkeypatch: pytest.MonkeyPatch, name: str, mode: str, epoch: int
+) -> None:
+    intent = INTENTS[name]()
+    job = dead(intent, acme, traceparent=TRACE, queue="reports", failures=3, losses=2, attempt=5)
+    monkeypatch.setattr(intent.spec, "deadline", timedelta(hours=2))
+    made = retry(job.pk, mode=mode, actor=SYSTEM, reason="mended", request_id="r-2")
+    made.refresh_from_db()
+    same = ("workspace_id", "kind", "key", "params", "params_digest", "queue", "gate", "root_id")
+    assert {f: getattr(made, f) for f in same} == {f: getattr(job, f) for f in same}
+    assert (made.mode, made.epoch, made.retry_of_id) == (mode, epoch, job.pk)
+    assert (made.actor, made.request_id, made.traceparent) == ("system", "r-2", TRACE)
+    assert (made.state, made.failures, made.losses, made.attempt) == ("queued", 0, 0, 0)
+    assert made.deadline_at is not None
+    assert about(7200, made.deadline_at - made.created_at)
+    assert about(0, made.run_at - made.created_at)
+    woken = 0 if intent.spec.per_workspace else 30
+    assert about(woken, made.wake_at - made.created_at)
+
+
+@pytest.mark.sqlite
+def test_a_successor_has_the_version_of_the_code_that_makes_it(
+    acme: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = dead(noop.s(), acme)
+    monkeypatch.setattr(registry.named(noop.name), "version", 9)
+    made = retry(job.pk, mode="restart", actor=SYSTEM, reason="mended")
+    made.refresh_from_db()
+    assert made.version == 9
+
+
+@pytest.mark.sqlite
+@pytest.mark.parametrize("column", ["output", "late_output", "observed_output", None])
+def test_a_carried_step_keeps_its_evidence_and_says_where_it_is_from(
+    acme: Workspace, column: str | None
+) -> None:
+    job, heir = dead(noop.s(), acme), noop.s().enqueue(workspace=acme, key="b", countdown=60)
+    state = "done" if column == "output" else "started"
+    old = Step.objects.create(
+        job=job, name="s", effect="once", boundary="provider", state=state, attempt=4,
+        intent_at=Now(), opens_at=Now(), done_at=Now() if column == "output" else None,
+        output={"from": "output"}, output_error="odd", late_output={"from": "late_output"},
+        late_at=Now(), observed_output={"from": "observed_output"}, observed_at=Now(),
+    )  # fmt: skip
+    old.refresh_from_db()
+    Step.objects.create(job=job, name="other", effect="once", state="started", attempt=1)
+    moves.carry_step(job.pk, heir.pk, "s", column=column)
+    new = Step.objects.get(job=heir)
+    kept = "name effect boundary attempt intent_at opens_at late_output late_at".split()
+    assert {f: getattr(new, f) for f in kept} == {f: getattr(old, f) for f in kept}
+    assert (new.state, new.carried_from) == ("done" if column else "started", job.pk)
+    assert new.output == ({"from": column} if column else None)
+    assert new.output_error == ("odd" if column == "output" else "")
+    ended = {None: None, "output": old.done_at, "late_output": old.late_at}
+    assert new.done_at == ended.get(column, old.late_at)
+
+
+@pytest.mark.sqlite
+def test_a_step_that_is_carried_twice_names_the_job_that_did_it(acme: Workspace) -> None:
+    job, heir = dead(noop.s(), acme), noop.s().enqueue(workspace=acme, key="b", countdown=60)
+    first = uuid7()
+    Step.objects.create(
+        job=job, name="s", effect="once", state="started", attempt=1, carried_from=first
+    )
+    moves.carry_step(job.pk, heir.pk, "s", column=None)
+    assert Step.objects.get(job=heir).carried_from == first
+
+
+# --- a workspace that closes meanwhile -----------------------------------------------------------
+
+DOORS: dict[str, Callable[[Workspace], object]] = {
+    "enqueue": lambda workspace: noop.s().enqueue(workspace=workspace.pk, key="new"),
+    "enqueue_many": lambda workspace: enqueue_many([(noop.s(), "new")], workspace=workspace.pk),
+    "retry": lambda workspace: retry(
+        Job.objects.get(workspace=workspace).pk, mode="resume", actor=SYSTEM, reason="r"
+    ),
+}
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_what_comes_while_a_workspace_closes_waits_for_that_and_is_refused(
+    acme: Workspace, door: str
+) -> None:
+    dead(noop.s(), acme)
+
+    def come() -> None:
+        with pytest.raises(WorkspaceClosed):
+            DOORS[door](acme)
+
+    with meanwhile(come):
+        close(acme.pk, actor=SYSTEM, reason="they left")
+    assert Job.objects.count() == 1
+
+
+@pytest.mark.parametrize("door", ["enqueue", "enqueue_many"])
+def test_a_workspace_that_closes_waits_for_what_came_first_and_cancels_it(
+    acme: Workspace, door: str
+) -> None:
+    with meanwhile(lambda: close(acme.pk, actor=SYSTEM, reason="they left")):
+        DOORS[door](acme)
+    assert Job.objects.get().state == "cancelled"
+
+
+@pytest.mark.sqlite
+@pytest.mark.parametrize("door", DOORS)
+def test_nothing_comes_into_a_closed_workspace(acme: Workspace, door: str) -> None:
+    dead(noop.s(), acme)
+    close(acme.pk, actor=SYSTEM, reason="they left")
+    with pytest.raises(WorkspaceClosed):
+        DOORS[door](acme)
+    assert Job.objects.count() == 1
+    assert not connection.in_atomic_block
