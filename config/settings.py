@@ -8,6 +8,7 @@ from kombu import Queue
 from config import logs
 from config.env import ENV, ROOT
 from config.queues import QUEUES
+from jobs import states
 
 # --- Firedoor
 FIREDOOR_ENVIRONMENT = ENV.environment
@@ -214,6 +215,23 @@ REST_FRAMEWORK = {  # a view that forgets to say who may call it refuses everybo
     "UNAUTHENTICATED_USER": None,
     "URL_FORMAT_OVERRIDE": None,
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+}
+
+SPECTACULAR_SETTINGS = {
+    "TITLE": "Firedoor",
+    "DESCRIPTION": "Jobs that are recovered when they fail: enqueued, watched, retried, explained.",
+    "VERSION": "1",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "COMPONENT_SPLIT_REQUEST": True,
+    "ENUM_GENERATE_CHOICE_DESCRIPTION": False,
+    "ENUM_NAME_OVERRIDES": {
+        "JobState": [state.value for state in states.State],
+        "StepState": [state.value for state in states.StepState],
+        "AttemptOutcome": [outcome.value for outcome in states.AttemptOutcome],
+        "Observation": [seen.value for seen in states.Observation],
+        "RetryMode": ["resume", "restart"],
+    },
+    "SCHEMA_PATH_PREFIX": "/api/v1/workspaces/[^/]+",
 }
 
 # --- Time, language, logs

@@ -3,12 +3,14 @@
 from django.contrib import admin
 from django.urls import include, path
 
-from config import problems
+from config import openapi, problems
 
 WORKSPACE = "api/v1/workspaces/<slug:slug>/"
 
 urlpatterns = [
     path("admin/", admin.site.urls),
+    path("api/schema/", openapi.SchemaView.as_view(), name="api-schema"),
+    path("api/docs/", openapi.page, name="api-docs"),
     path("api/problems/", problems.page, name="api-problems"),
     path(f"{WORKSPACE}jobs/", include("jobs.api.urls")),
 ]

@@ -7,6 +7,7 @@ import uuid
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from jobs.api.answers import JobLine
 from jobs.api.bodies import CancelJob, ReconcileJob, ResolveJob
 from jobs.api.views import JobView
 from jobs.recovery.cancel import cancel
@@ -21,6 +22,8 @@ class Cancel(JobView):
     """`POST` cancels a queued job at once; a running one stops at its next step boundary."""
 
     verb = Verb.CANCEL
+    takes = {"POST": CancelJob}
+    gives = {"POST": {200: JobLine, 202: JobLine}}
 
     @idempotent
     def post(self, request: Request, slug: str, job_id: uuid.UUID) -> Response:
@@ -36,6 +39,8 @@ class Resolve(JobView):
     """`POST` closes a dead letter without running it."""
 
     verb = Verb.RESOLVE
+    takes = {"POST": ResolveJob}
+    gives = {"POST": {200: JobLine}}
 
     @idempotent
     def post(self, request: Request, slug: str, job_id: uuid.UUID) -> Response:
@@ -51,6 +56,8 @@ class Reconcile(JobView):
     """`POST` records what was observed about an open step. Nothing is sent to its provider."""
 
     verb = Verb.RECONCILE
+    takes = {"POST": ReconcileJob}
+    gives = {"POST": {200: JobLine}}
 
     @idempotent
     def post(self, request: Request, slug: str, job_id: uuid.UUID) -> Response:

@@ -9,6 +9,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from jobs import registry
+from jobs.api.answers import JobMade, JobPage, JobShown
 from jobs.api.bodies import NewJob
 from jobs.api.filters import JobFilters, selected
 from jobs.api.views import JobView, url_of
@@ -34,7 +35,9 @@ class JobList(WorkspaceView):
     """`GET` lists, newest first; `POST` enqueues."""
 
     rights = {"GET": "jobs.view", "POST": "jobs.enqueue"}
-    filterset_class = JobFilters
+    filters = JobFilters
+    takes = {"POST": NewJob}
+    gives = {"GET": {200: JobPage}, "POST": {201: JobMade, 200: JobMade}}
 
     def get(self, request: Request, slug: str) -> Response:
         """Jobs of the workspace, a page at a time."""
@@ -80,6 +83,8 @@ class JobList(WorkspaceView):
 
 class JobDetail(JobView):
     """One job with its attempts and its first 200 steps."""
+
+    gives = {"GET": {200: JobShown}}
 
     def get(self, request: Request, slug: str, job_id: uuid.UUID) -> Response:
         """The job as it is now."""

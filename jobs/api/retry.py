@@ -8,6 +8,7 @@ from django_filters import ChoiceFilter
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from jobs.api.answers import JobMade, PlanShown
 from jobs.api.bodies import MODES, RetryJob
 from jobs.api.views import JobView, url_of
 from jobs.models import Job
@@ -32,6 +33,10 @@ class RetryQuery(StrictFilters):
 
 class Retry(JobView):
     """`GET` tells what a retry would do; `POST` does it."""
+
+    filters = RetryQuery
+    takes = {"POST": RetryJob}
+    gives = {"GET": {200: PlanShown}, "POST": {202: JobMade, 200: JobMade}}
 
     def verb_in(self, request: Request) -> str | None:
         mode = request.data.get("mode", "resume") if isinstance(request.data, dict) else None

@@ -13,6 +13,7 @@ from workspaces.http import problems
 from workspaces.http.authentication import SignedIn, TokenAuthentication
 from workspaces.http.idempotency import HEADER, SAFE, key_of, well_formed_key
 from workspaces.http.parsing import StrictJSONParser
+from workspaces.http.schema import ApiSchema
 from workspaces.permissions import require
 from workspaces.visibility import visible_workspace
 
@@ -24,13 +25,20 @@ if TYPE_CHECKING:
 
 
 class ApiView(APIView):
-    """A view for programs: bearer tokens, JSON, problems."""
+    """A view for programs: bearer tokens, JSON, problems.
+
+    `filters`, `takes` and `gives` are what the schema tells of its query, bodies and answers.
+    """
 
     authentication_classes = (TokenAuthentication,)
     permission_classes = (SignedIn,)
     renderer_classes = (JSONRenderer,)
     parser_classes = (StrictJSONParser,)
     metadata_class = None
+    schema = ApiSchema()
+    filters: ClassVar[type | None] = None
+    takes: ClassVar[dict[str, Any]] = {}
+    gives: ClassVar[dict[str, dict[Any, Any]]] = {}
     actor: Actor
     key: str | None = None
 
@@ -84,7 +92,7 @@ class WorkspaceView(ApiView):
     def permitted(self, request: Request, **kwargs: Any) -> None:
         """Raise what refuses this caller this object; by default nothing."""
 
-    def action(self, request: Request) -> str:
+    def deed(self, request: Request) -> str:
         """What the audit trail calls a POST that no service has named; else the right it needs."""
         return ""
 
@@ -103,7 +111,7 @@ class WorkspaceView(ApiView):
         noun, number = next(iter(ids.items()), ("workspace", self.workspace.pk))
         return audit.Attempt(
             self.actor,
-            self.action(request) or right or f"{request.method} {request.path}"[:100],
+            self.deed(request) or right or f"{request.method} {request.path}"[:100],
             self.workspace.pk,
             noun,
             number,

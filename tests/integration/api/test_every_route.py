@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,7 +38,7 @@ class Route:
     def __str__(self) -> str:
         return f"{self.method} {self.name}"
 
-    def url(self, workspace: Workspace, ids: dict[str, object]) -> str:
+    def url(self, workspace: Workspace, ids: Mapping[str, object]) -> str:
         given = {"slug": workspace.slug, **ids}
         return reverse(self.name, kwargs={name: given[name] for name in self.params})
 
@@ -49,7 +49,7 @@ def _walk(patterns: list[Any], params: tuple[str, ...] = ()) -> Iterator[Route]:
         if isinstance(pattern, URLResolver):
             yield from _walk(pattern.url_patterns, found)
         elif isinstance(pattern, URLPattern) and "slug" in found:
-            view = pattern.callback.view_class
+            view: Any = getattr(pattern.callback, "view_class", None)
             for method in ("GET", "POST", "PUT", "PATCH", "DELETE"):
                 if hasattr(view, method.lower()):
                     yield Route(str(pattern.name), method, found)
