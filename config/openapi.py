@@ -30,12 +30,12 @@ class TokenOrConsole(BasePermission):
         return request.auth is not None or getattr(request.user, "is_staff", False)
 
 
-class SchemaView(SpectacularAPIView):  # type: ignore[misc,unused-ignore]
+class SchemaView(SpectacularAPIView):
     """The schema, to whoever has a token or is signed in to the console. JSON or YAML."""
 
     authentication_classes = (TokenAuthentication, SessionAuthentication)
     permission_classes = (TokenOrConsole,)
-    renderer_classes = (OpenApiJsonRenderer, OpenApiYamlRenderer)
+    renderer_classes = [OpenApiJsonRenderer, OpenApiYamlRenderer]
 
     def get_exception_handler(self) -> Any:
         return problems.handled

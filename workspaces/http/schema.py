@@ -35,10 +35,12 @@ class Problem(serializers.Serializer):
     code = serializers.CharField()
     retry = serializers.ChoiceField(choices=["same_key", "new_key", "none"])
     request_id = serializers.CharField()
-    errors = serializers.JSONField(required=False, help_text="What is wrong, by its name.")
+    errors = serializers.JSONField(  # type: ignore[assignment]
+        required=False, help_text="What is wrong, by its name."
+    )
 
 
-class ApiSchema(AutoSchema):  # type: ignore[misc,no-any-unimported,unused-ignore]
+class ApiSchema(AutoSchema):
     """Reads the declarations of an `ApiView`."""
 
     def get_operation_id(self) -> str:
@@ -111,7 +113,7 @@ def _type_of(one: Any) -> Any:
     return OpenApiTypes.STR
 
 
-class _Bearer(OpenApiAuthenticationExtension):  # type: ignore[misc,no-any-unimported,unused-ignore]
+class _Bearer(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
     """`Authorization: Bearer <token>`."""
 
     target_class = "workspaces.http.authentication.TokenAuthentication"
