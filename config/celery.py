@@ -7,8 +7,11 @@ from typing import Any
 from celery import Celery, signals
 from celery.utils.log import get_multiprocessing_logger
 
+from config import broker
+
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 
+broker.tolerate()
 app = Celery("firedoor")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.set_default()  # in every thread, not only in the one that imported this

@@ -123,6 +123,7 @@ if REDIS_URL:
 CELERY_BROKER_URL = REDIS_URL or "memory://"
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True  # any boot order
 CELERY_BROKER_CONNECTION_MAX_RETRIES = None  # the default gives up after 100
+CELERY_BROKER_CHANNEL_ERROR_RETRY = True  # full, or a replica by now: ask again, do not exit
 CELERY_BROKER_POOL_ACQUIRE_TIMEOUT = 1.0
 CELERY_BROKER_TRANSPORT_OPTIONS = {
     "socket_connect_timeout": 1,
@@ -134,6 +135,7 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
 CELERY_TASK_PUBLISH_RETRY_POLICY = {"max_retries": 0}  # the sweeper publishes again
 CELERY_TASK_ACKS_LATE = False
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_WORKER_POOL = "config.prefork:TaskPool"
 CELERY_TASK_DEFAULT_QUEUE = QUEUES[0].name
 CELERY_TASK_QUEUES = tuple(Queue(name, routing_key=name) for name in FIREDOOR_QUEUES)
 CELERY_TASK_CREATE_MISSING_QUEUES = False  # a misspelt queue fails at the publish

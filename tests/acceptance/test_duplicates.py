@@ -7,13 +7,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from django.db import connection
+from django.db.models.functions import Now
 
 from jobs import tasks
 from jobs.enqueue import enqueue
 from jobs.models import Event, Job
 from jobs.recovery.retry import retry
 from tests.acceptance.stack import Stack
-from tests.acceptance.watching import all_ended, ended, holding, kill, outcomes, process_in
+from tests.acceptance.watching import all_ended, ended, holding, kill, outcomes, process_in, taken
 from tests.drills.held import held
 from tests.drills.kinds import noop, repeatable
 from tests.drills.ledger import effects
@@ -29,10 +30,10 @@ def test_one_message_twenty_times_is_one_attempt_and_one_effect(
         job = held.s(ledger=ledger).enqueue(workspace=workspace, key="k")
         tasks.send([(job.pk, job.kind)] * 20)
         process_in(ledger, "work")
-        _drained(stack)
+        taken(stack)
     job = ended(job)
     tasks.send([(job.pk, job.kind)] * 20)
-    _drained(stack)
+    taken(stack)
     ended(noop.s().enqueue(workspace=workspace, key="behind them"))
     assert (job.state, job.attempt, outcomes(job)) == ("succeeded", 1, ["succeeded"])
     assert effects(ledger) == {"before": 1, "work": 1, "after": 1}
@@ -41,7 +42,7 @@ def test_one_message_twenty_times_is_one_attempt_and_one_effect(
 def test_a_message_that_claims_nothing_says_nothing(stack: Stack, workspace: Workspace) -> None:
     job = ended(noop.s().enqueue(workspace=workspace, key="k"))
     tasks.send([(job.pk, job.kind)] * 5)
-    _drained(stack)
+    taken(stack)
     ended(noop.s().enqueue(workspace=workspace, key="behind them"))
     said = [line for line in stack.lines() if str(job.pk) in str(line)]
     assert [line["event"] for line in said] == ["job.attempt_closed"]
@@ -89,8 +90,8 @@ def test_sixteen_operators_who_retry_one_job_get_one_successor(
     assert effects(ledger) == {"first": 2, "second": 1}
 
 
-def test_two_beats_double_nothing(stack: Stack, workspace: Workspace, tmp_path: Path) -> None:
-    second = stack.start_beat("second-beat")
+def test_three_beats_double_nothing(stack: Stack, workspace: Workspace, tmp_path: Path) -> None:
+    others = [stack.start_beat("second-beat"), stack.start_beat("third-beat")]
     try:
         ledgers = [str(tmp_path / str(number)) for number in range(20)]
         delayed = [
@@ -105,7 +106,8 @@ def test_two_beats_double_nothing(stack: Stack, workspace: Workspace, tmp_path: 
         dead = enqueue("drills.repeatable", workspace=workspace, key="dead", params=params)
         done = all_ended([*delayed, job, dead])
     finally:
-        second.stop()
+        for beat in others:
+            beat.stop()
     assert {(each.publishes, outcomes(each)[0]) for each in done if each in delayed} == {
         (1, "succeeded")
     }
@@ -114,7 +116,22 @@ def test_two_beats_double_nothing(stack: Stack, workspace: Workspace, tmp_path: 
     assert Event.objects.filter(workspace=workspace, type="job.dead").count() == 1
 
 
-def _drained(stack: Stack) -> None:
-    """Wait until the worker has taken every message there is."""
-    with stack.wire() as wire:
-        wait_until(lambda: not wire.llen("default") and not wire.hlen("unacked"))
+def test_what_nobody_woke_while_no_beat_ran_runs_once_one_is_back(
+    stack: Stack, workspace: Workspace, tmp_path: Path
+) -> None:
+    lost, later = str(tmp_path / "lost"), str(tmp_path / "later")
+    with holding(lost):
+        held.s(ledger=lost).enqueue(workspace=workspace, key="its worker dies")
+        kill(process_in(lost, "work"))
+        repeatable.s(ledger=later).enqueue(workspace=workspace, key="later", countdown=1)
+        stack.beat.kill()
+        due = Job.objects.filter(workspace=workspace, state="queued", run_at__lt=Now())
+        over = Job.objects.filter(workspace=workspace, state="running", lease_until__lt=Now())
+        wait_until(lambda: due.exists() and over.exists(), what="both need a beat")
+    assert ended(noop.s().enqueue(workspace=workspace, key="new")).state == "succeeded"
+    assert (due.count(), over.count()) == (1, 1), "nobody but a beat helps these two"
+    stack.beat = stack.start_beat()
+    done = all_ended(list(Job.objects.filter(workspace=workspace)))
+    assert {job.state for job in done} == {"succeeded"}
+    assert effects(lost) == {"before": 1, "work": 2, "after": 1}
+    assert effects(later) == {"first": 1, "second": 1}

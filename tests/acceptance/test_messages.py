@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import uuid
 
@@ -14,7 +13,7 @@ from jobs import registry, tasks
 from jobs.enqueue import enqueue
 from jobs.models import Attempt, Job
 from tests.acceptance.stack import Stack, is_alive
-from tests.acceptance.watching import ended, holding, kill, outcomes, process_in
+from tests.acceptance.watching import ended, holding, kill, message, outcomes, process_in
 from tests.drills.held import held, patient
 from tests.drills.kinds import noop
 from tests.drills.ledger import effects
@@ -41,7 +40,7 @@ def test_a_bad_message_leaves_the_worker_alive(
     worker = stack.worker.pid
     with stack.wire() as wire:
         for _ in range(4):
-            wire.lpush("default", _message(task, body))
+            wire.lpush("default", message(task, body))
         wait_until(lambda: not wire.llen("default"))
     jobs = [noop.s().enqueue(workspace=workspace, key=str(number)) for number in range(8)]
     assert {ended(job).state for job in jobs} == {"succeeded"}
@@ -96,25 +95,3 @@ def test_celery_speaks_of_kinds_by_their_names(stack: Stack) -> None:
     assert registry.KINDS.keys() == {
         line.strip("* ") for line in listed.splitlines() if "* " in line
     }
-
-
-def _message(task: str, body: object) -> str:
-    """A message as it lies in the broker's list."""
-    text = body if isinstance(body, str) else json.dumps(body)
-    name = str(uuid.uuid4())
-    return json.dumps(
-        {
-            "body": base64.b64encode(text.encode()).decode(),
-            "content-encoding": "utf-8",
-            "content-type": "application/json",
-            "headers": {"lang": "py", "task": task, "id": name, "root_id": name},
-            "properties": {
-                "correlation_id": name,
-                "delivery_mode": 2,
-                "delivery_info": {"exchange": "", "routing_key": "default"},
-                "priority": 0,
-                "body_encoding": "base64",
-                "delivery_tag": str(uuid.uuid4()),
-            },
-        }
-    )

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import os
 import signal
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from jobs.models import Attempt, Job, Step
+from jobs.models import Attempt, Job, Step, Upkeep
 from jobs.states import FINAL
+from jobs.sweep import UPKEEP
+from tests.acceptance.stack import Stack
 from tests.drills.ledger import pids
 from tests.waiting import wait_until
 
@@ -36,6 +41,20 @@ def outcomes(job: Job) -> list[str]:
 
 def step_of(job: Job, name: str) -> Step:
     return Step.objects.get(job_id=job.pk, name=name)
+
+
+def passes(count: int) -> None:
+    """Return once beat has made so many more upkeep passes, whole ones."""
+    for _ in range(count + 1):  # the first one seen may have begun before
+        last = Upkeep.objects.get(name=UPKEEP).passed_at
+        later = Upkeep.objects.filter(name=UPKEEP, passed_at__gt=last)
+        wait_until(later.exists, what="an upkeep pass")
+
+
+def taken(stack: Stack) -> None:
+    """Return once the worker has taken every message there is, and begun all it took."""
+    with stack.wire() as wire:
+        wait_until(lambda: not wire.llen("default") and not wire.hlen("unacked"))
 
 
 @contextmanager
@@ -65,3 +84,25 @@ def process_in(ledger: str, what: str, count: int = 1) -> int:
 def kill(pid: int) -> None:
     """SIGKILL, as the kernel does when memory runs out."""
     os.kill(pid, signal.SIGKILL)
+
+
+def message(task: str, body: object) -> str:
+    """A message as it lies in the broker's list."""
+    text = body if isinstance(body, str) else json.dumps(body)
+    name = str(uuid.uuid4())
+    return json.dumps(
+        {
+            "body": base64.b64encode(text.encode()).decode(),
+            "content-encoding": "utf-8",
+            "content-type": "application/json",
+            "headers": {"lang": "py", "task": task, "id": name, "root_id": name},
+            "properties": {
+                "correlation_id": name,
+                "delivery_mode": 2,
+                "delivery_info": {"exchange": "", "routing_key": "default"},
+                "priority": 0,
+                "body_encoding": "base64",
+                "delivery_tag": str(uuid.uuid4()),
+            },
+        }
+    )
