@@ -9,18 +9,21 @@ from typing import Any
 from celery.beat import Scheduler
 from django.db import close_old_connections, connection
 
+from jobs.statements import UNREACHABLE
 from jobs.sweep import fault, sweep
 
 logger = logging.getLogger(__name__)
 
 INTERVAL = 1.0
 CLEANUP_SECONDS = 3600.0
+_NOT_MIGRATED = ("42P01", "42703")  # no such table, no such column
 
 
 class UpkeepScheduler(Scheduler):
     """Runs one upkeep pass a second. Nothing escapes ``tick``, since that would end beat."""
 
     _clean_at = 0.0  # by the monotonic clock
+    _outage = False  # whether the last pass found no database, as the workers may have
 
     def setup_schedule(self) -> None:
         """Keep no static entries: schedules are rows."""
@@ -29,12 +32,13 @@ class UpkeepScheduler(Scheduler):
         """One pass; seconds until the next."""
         close_old_connections()
         try:
-            sweep()
+            sweep(after_outage=self._outage)
+            self._outage = False
             self._forget_old_envelopes()
-        except Exception as error:
-            logger.exception("beat.pass_failed")
+        except Exception as error:  # noqa: BLE001  told below; nothing may escape
+            self._outage = self._outage or isinstance(error, UNREACHABLE)
             connection.close()
-            fault.send_robust(sender=None, work="pass", error=error)
+            _tell(error)
         return INTERVAL
 
     def _forget_old_envelopes(self) -> None:
@@ -46,3 +50,13 @@ class UpkeepScheduler(Scheduler):
     @property
     def info(self) -> str:
         return f"    . upkeep -> every {INTERVAL:.0f} s"
+
+
+def _tell(error: Exception) -> None:
+    """Say what ended a pass; in one line where all it takes is a command."""
+    if getattr(error.__cause__, "sqlstate", None) in _NOT_MIGRATED:
+        words = {"help": "beat waits for its tables: run manage.py migrate"}
+        logger.error("beat.not_migrated", extra=words)
+        return
+    logger.error("beat.pass_failed", exc_info=error)
+    fault.send_robust(sender=None, work="pass", error=error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from dataclasses import dataclass
 from typing import Any
@@ -57,9 +58,14 @@ def words_of(
 
 @dataclass(frozen=True)
 class Claim:
-    """A job as the worker that won it sees it. ``params`` is JSON text."""
+    """A job as the worker that won it sees it. ``params`` is JSON text.
+
+    ``kill_at`` is when the attempt's process is killed, by the monotonic clock of that process: a
+    little before the row's ``kill_at``, never after it.
+    """
 
     fence: Fence
+    kill_at: float
     kind: str
     key: str
     params: str
@@ -87,6 +93,15 @@ class Claim:
             self.request_id,
             self.traceparent,
         )
+
+    @property
+    def patience(self) -> float:
+        """For how many seconds a write is tried again while the database is out of reach.
+
+        Until the process is killed: the fence decides, not the lease. Where nothing kills it, in
+        inline mode, for a lease at least.
+        """
+        return max(self.fence.lease, self.kill_at - time.monotonic())
 
     @property
     def has_history(self) -> bool:

@@ -46,8 +46,9 @@ class Checkpoint:
 class Journal:
     """The checkpoints of one attempt. Belongs to the thread that runs the handler.
 
-    Each write retries in place while the database is out of reach, until the lease ends, and
-    raises LeaseLost where the fence matches nothing: somebody else owns the job, or it is final.
+    Each write retries in place while the database is out of reach, until the attempt's hard time
+    limit, and raises LeaseLost where the fence matches nothing: somebody else owns the job, or it
+    is final. That the lease ran out meanwhile decides nothing: the fence does.
     """
 
     def __init__(self, claim: Claim, redact: Sequence[str] = ()) -> None:
@@ -210,7 +211,7 @@ class Journal:
         return output
 
     def _write(self, write: Callable[[], Standing | None]) -> None:
-        self.noted(persist(write, self.fence.lease))
+        self.noted(persist(write, self.claim.patience))
 
     def _keep_late(self, step: Step[..., object], text: str) -> None:
         with transaction.atomic():

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import logging
-import time
 import uuid
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -61,14 +60,13 @@ def execute(kind: str, job_id: uuid.UUID) -> bool:
     raised: it is recorded.
     """
     spec = registry.named(kind)
-    begun = time.monotonic()
     claim = _claimed(spec, job_id)
     if claim is None:
         logger.debug("job.nothing_to_claim", extra={"job_id": str(job_id)})
         return False
     secrets = secrets_in(json.loads(claim.params), spec.redact)
     with bound_contextvars(**claim.words), knowing(secrets):
-        _attempt(spec, claim, begun + spec.time_limit)
+        _attempt(spec, claim)
     return True
 
 
@@ -85,18 +83,18 @@ def _claimed(spec: KindSpec, job_id: uuid.UUID) -> Claim | None:
         raise ClaimUnavailable(str(error)) from error
 
 
-def _attempt(spec: KindSpec, claim: Claim, kill_at: float) -> None:
+def _attempt(spec: KindSpec, claim: Claim) -> None:
     try:
         arguments = decode(spec.name, spec.params, claim.params)
     except ParamsInvalid:
         # An older worker meets newer params in every rolling deploy: the sweeper decides later.
         later = partial(moves.defer, claim.fence, delay=UNSTARTABLE_DELAY)
         unstartable = partial(later, wait=WaitReason.UNSTARTABLE)
-        persist(_with_what_follows(unstartable, claim), claim.fence.lease)
+        persist(_with_what_follows(unstartable, claim), claim.patience)
         return
     run = Run(spec, claim)
-    beating = nullcontext() if settings.FIREDOOR_INLINE else HEARTBEAT.keeping(run.journal, kill_at)
-    with beating:
+    inline = settings.FIREDOOR_INLINE
+    with nullcontext() if inline else HEARTBEAT.keeping(run.journal, claim.kill_at):
         try:
             result = encode_output(spec.handler(run, **arguments))
         except LeaseLost:
@@ -253,7 +251,7 @@ def _record(run: Run, outcome: AttemptOutcome, evidence: Evidence | None = None)
 
 
 def _close(move: Callable[[], Ended | None], run: Run, *, follows: bool = False) -> None:
-    """Close the attempt, trying for as long as the lease may hold; never re-enters the handler.
+    """Close the attempt, trying until its process is killed; never re-enters the handler.
 
     Where something ``follows`` the move (hooks, an event, locks to release), all of it is one
     transaction.
@@ -261,7 +259,7 @@ def _close(move: Callable[[], Ended | None], run: Run, *, follows: bool = False)
     claim = run.claim
     together = follows or run.journal.took_locks
     work = _with_what_follows(move, claim) if together else move
-    ended = persist(work, claim.fence.lease)
+    ended = persist(work, claim.patience)
     if ended is None and not _closed_before(claim):
         logger.warning("job.late_close")
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from datetime import datetime
 from typing import Any
@@ -37,6 +38,7 @@ def claim(
 
     *Hole:* a claim whose answer is lost costs one loss.
     """
+    kill_at = time.monotonic() + time_limit
     statement = _CLAIM_POSTGRESQL if connection.vendor == "postgresql" else _CLAIM
     params = {
         "id": job_id,
@@ -51,6 +53,7 @@ def claim(
     now, deadline = _moment(row[14]), row[10]
     return Claim(
         fence=Fence(job_id, row[0], worker, lease),
+        kill_at=kill_at,
         kind=row[1],
         key=row[2],
         params=row[3],

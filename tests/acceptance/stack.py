@@ -64,24 +64,28 @@ class Stack:
             "LOG_FORMAT": "json",
         }
 
-    def manage(self, *words: str) -> str:
-        """What ``manage.py`` prints; fails with its errors when it fails."""
-        return self._answer(str(ROOT / "manage.py"), *words)
+    def manage(self, *words: str, **elsewhere: str) -> str:
+        """What ``manage.py`` prints; fails with its errors when it fails.
+
+        Here and below ``elsewhere`` is what differs from this stack's environment.
+        """
+        return self._answer(str(ROOT / "manage.py"), *words, **elsewhere)
 
     def celery(self, *words: str) -> str:
         """What ``celery -A config`` prints; fails with its errors when it fails."""
         return self._answer("-m", "celery", "-A", "config", *words)
 
-    def start_worker(self, name: str = "worker") -> Server:
+    def start_worker(self, name: str = "worker", **elsewhere: str) -> Server:
         """Start one more prefork worker for all queues, and wait until it takes messages."""
         words = ["worker", "--loglevel", "INFO", "--concurrency", "4", "--hostname", f"{name}@%h"]
-        return self._started(name, words, ready=f"{name}@{socket.gethostname()} ready.")
+        ready = f"{name}@{socket.gethostname()} ready."
+        return self._started(name, words, ready=ready, **elsewhere)
 
-    def start_beat(self, name: str = "beat") -> Server:
+    def start_beat(self, name: str = "beat", **elsewhere: str) -> Server:
         """Start one more beat."""
         schedule = str(self.folder / f"{name}-schedule")
         words = ["beat", "--loglevel", "INFO", "--schedule", schedule, "--pidfile", ""]
-        return self._started(name, words, ready="beat: Starting...")
+        return self._started(name, words, ready="beat: Starting...", **elsewhere)
 
     def restore(self) -> None:
         """Start again what a test stopped, so that the next one finds the stack whole."""
@@ -112,10 +116,10 @@ class Stack:
         parts = [*self.started, self.database, self.broker]
         return "\n".join(f"--- {part.name}\n{part.log()[-6000:]}" for part in parts)
 
-    def _answer(self, *words: str) -> str:
+    def _answer(self, *words: str, **elsewhere: str) -> str:
         done = subprocess.run(
             [sys.executable, *words],
-            env=self.environment,
+            env=self.environment | elsewhere,
             cwd=self.folder,
             capture_output=True,
             text=True,
@@ -124,8 +128,8 @@ class Stack:
         assert done.returncode == 0, f"{words} failed:\n{done.stdout}{done.stderr}"
         return done.stdout
 
-    def _started(self, name: str, words: list[str], *, ready: str) -> Server:
-        settings = [f"{key}={value}" for key, value in self.environment.items()]
+    def _started(self, name: str, words: list[str], *, ready: str, **elsewhere: str) -> Server:
+        settings = [f"{key}={value}" for key, value in (self.environment | elsewhere).items()]
         process = Server(
             name=name,
             url="",

@@ -66,7 +66,7 @@ def test_whatever_a_pass_raises_beat_goes_on_and_somebody_is_told(
     faults: list[tuple[str, str]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def away() -> None:
+    def away(**_: object) -> None:
         raise OperationalError("the database is away")
 
     connection.ensure_connection()
@@ -78,6 +78,47 @@ def test_whatever_a_pass_raises_beat_goes_on_and_somebody_is_told(
     assert connection.connection is not broken
     assert scheduler.tick() == 1.0
     assert len(faults) == 1
+
+
+def test_after_an_outage_however_short_running_jobs_get_one_more_lease(
+    acme: Workspace, scheduler: UpkeepScheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their workers had no database either; who is gone is found out one lease later."""
+
+    def away(**_: object) -> None:
+        raise OperationalError("the database is away")
+
+    job = lost(acme)
+    scheduler.tick()
+    job = expired(claimed_elsewhere(waiting(noop.s(), acme, "b")))
+    with monkeypatch.context() as patch:
+        patch.setattr(beat, "sweep", away)
+        scheduler.tick()
+    scheduler.tick()
+    job.refresh_from_db()
+    assert job.state == "running"
+    expired(job)
+    scheduler.tick()
+    job.refresh_from_db()
+    assert (job.state, job.losses) == ("queued", 1)
+
+
+def test_missing_tables_are_told_in_one_line(
+    scheduler: UpkeepScheduler,
+    faults: list[tuple[str, str]],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE jobs_upkeep RENAME TO jobs_upkeep_away")
+    try:
+        assert scheduler.tick() == 1.0
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute("ALTER TABLE jobs_upkeep_away RENAME TO jobs_upkeep")
+    assert [record.message for record in caplog.records] == ["beat.not_migrated"]
+    assert caplog.records[0].exc_info is None
+    assert faults == []
+    assert scheduler.tick() == 1.0
 
 
 def test_a_session_that_was_ended_costs_no_more_than_its_pass(

@@ -63,6 +63,19 @@ def test_an_expired_lease_that_nobody_reaped_is_still_mine(workspace: Workspace)
     assert seen(job).result == 1
 
 
+def test_a_worker_writes_until_it_is_killed_and_for_a_lease_at_least(
+    workspace: Workspace,
+) -> None:
+    """The fence decides: while the database is away, giving up earlier would lose an outcome."""
+    patience = []
+    for key, limit in (("a", 900.0), ("b", 1.0)):
+        job = noop.s().enqueue(workspace=workspace, key=key)
+        claim = moves.claim(job.pk, job.kind, worker="w", lease=60.0, time_limit=limit)
+        assert claim is not None
+        patience.append(round(claim.patience / 60))
+    assert patience == [15, 1]
+
+
 def test_the_same_step_write_sent_twice_is_mine_both_times(workspace: Workspace) -> None:
     _job, fence = held(workspace)
     for output in ("1", "2"):
