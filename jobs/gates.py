@@ -12,7 +12,7 @@ from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.db.models import Exists, F, OuterRef, Q, QuerySet
-from django.db.models.functions import Greatest, Now
+from django.db.models.functions import Greatest, Least, Now
 
 from jobs.models import Gate, Job
 from jobs.registry import KindSpec
@@ -66,7 +66,7 @@ def open_again(workspace_id: int, name: str) -> bool:
         )
         if _scope(workspace_id, name) is not None:
             waiting = waiting.filter(workspace_id=workspace_id)
-        waiting.update(wake_at=Now())
+        waiting.update(wake_at=Now(), run_at=Least(F("run_at"), Now()))
     return bool(opened)
 
 

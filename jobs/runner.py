@@ -25,7 +25,7 @@ from jobs.failure import Evidence, evidence_of
 from jobs.fence import AttemptRecord, Claim, Ended
 from jobs.heartbeat import HEARTBEAT
 from jobs.models import Attempt
-from jobs.outcomes import Again, Budget, Decision, RateLimited, after_failure
+from jobs.outcomes import Again, Budget, Decision, Meaning, RateLimited, after_failure
 from jobs.params import canonical, decode, encode_output
 from jobs.registry import KindSpec
 from jobs.run import Run
@@ -163,8 +163,14 @@ _STOPPED: dict[type[Stop], tuple[AttemptOutcome, Cause | None]] = {
 def _failed(run: Run, error: Exception) -> None:
     """Classify, decide, and move the job accordingly."""
     meaning = run.meaning_of(error)
-    decision = _decided(run, error)
-    if meaning.limited and decision.cause is None and _throttled(run, error, decision.delay):
+    delay = run.spec.delay(
+        run.claim.failures + 1, own=meaning.delay, retry_after=meaning.retry_after
+    )
+    waits = meaning.limited and _gate_closed(run, error, delay)
+    decision = _decided(run, meaning, delay, spends=not waits)
+    if waits and decision.cause is None:
+        later = partial(moves.defer, run.claim.fence, delay=delay, wait=WaitReason.THROTTLED)
+        _close(later, run, follows=True)
         return
     if meaning.outcome is AttemptOutcome.TIMED_OUT:
         connection.close()  # the limit may have struck in mid-query, which no later query survives
@@ -185,29 +191,26 @@ def _failed(run: Run, error: Exception) -> None:
     _close(end, run, follows=True)
 
 
-def _throttled(run: Run, error: Exception, delay: float) -> bool:
-    """Close the gate that the provider's word is about; whether this job waits behind it.
+def _gate_closed(run: Run, error: Exception, delay: float) -> bool:
+    """Close the gate that the provider's word is about; whether this job stands behind it.
 
     It then uses no budget: neither it nor its siblings will ask before the gate opens.
     """
     claim = run.claim
-    named = error.throttle if isinstance(error, RateLimited) else None
-    if not (named or claim.gate):
-        return False
-    reason = scrub(f"{type(error).__name__}: {error}")
-    gates.close(claim.workspace_id, named or claim.gate, seconds=delay, reason=reason)
-    if (named or claim.gate) != claim.gate:
-        return False
-    later = partial(moves.defer, claim.fence, delay=delay, wait=WaitReason.THROTTLED)
-    _close(later, run, follows=True)
-    return True
+    named = (error.throttle if isinstance(error, RateLimited) else None) or claim.gate
+    if named:
+        reason = scrub(f"{type(error).__name__}: {error}")
+        close = partial(gates.close, claim.workspace_id, named, seconds=delay, reason=reason)
+        persist(close, claim.patience)
+    return bool(named) and named == claim.gate
 
 
-def _decided(run: Run, error: Exception) -> Decision:
-    meaning = run.meaning_of(error)
-    spec, claim = run.spec, run.claim
-    delay = spec.delay(claim.failures + 1, own=meaning.delay, retry_after=meaning.retry_after)
-    decision = after_failure(meaning, _budget(run), delay)
+def _decided(run: Run, meaning: Meaning, delay: float, *, spends: bool) -> Decision:
+    """What becomes of the job; what ``spends`` nothing has no budget to exceed but its time."""
+    budget = _budget(run)
+    if not spends:
+        budget = replace(budget, max_retries=budget.failures + 1)
+    decision = after_failure(meaning, budget, delay)
     if decision.cause is None and (name := _nobody_to_ask(run)):
         reason = f"{meaning.reason}; step {name} was started and nobody can be asked"
         return Decision(Cause.UNCERTAIN, reason, failure=True)

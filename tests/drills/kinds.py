@@ -16,7 +16,7 @@ from jobs.kinds import (
     job_kind,
     step,
 )
-from tests.drills import bulk, held, talkative  # noqa: F401  their kinds are found through this
+from tests.drills import asking, bulk, held, in_sql, talkative  # noqa: F401  found through this
 from tests.drills.faults import strike
 from tests.drills.ledger import effects, happened
 
@@ -185,3 +185,9 @@ def shared(run: Run, *, ledger: str) -> None:
 def locking(run: Run, *, ledger: str, keep: bool = False, fault: str = "none") -> None:
     run.lock("stack:prod", keep=keep)
     run(charge_found, ledger, fault, "")
+
+
+@job_kind("drills.grown", max_retries=0)
+def grown(run: Run, *, ledger: str) -> None:
+    """It gets a parameter in the next release; see ``tests.newer``."""
+    happened(ledger, "grey")

@@ -79,6 +79,15 @@ def test_a_rate_limit_closes_the_gate_and_uses_no_budget(workspace: Workspace, l
     assert timedelta(seconds=5) < left <= timedelta(seconds=7)
 
 
+def test_a_rate_limit_uses_no_budget_even_where_none_is_left(
+    workspace: Workspace, ledger: str
+) -> None:
+    job = throttled.s(ledger=ledger, fault="http_429").enqueue(workspace=workspace, key="a")
+    Job.objects.filter(pk=job.pk).update(failures=3)
+    run_now(job)
+    assert (job.state, job.wait_reason, job.failures) == ("queued", "throttled", 3)
+
+
 def test_siblings_wait_behind_it_unclaimed_and_unpublished(
     workspace: Workspace, other: Workspace, ledger: str
 ) -> None:
@@ -140,6 +149,7 @@ def test_a_wait_beyond_the_deadline_ends_the_job_saying_so(
     run_now(job)
     assert (job.state, job.cause) == ("dead", "deadline")
     assert "deadline" in job.attempts.get().reason
+    assert Gate.objects.filter(name="*bank", closed_until__gt=Now()).exists(), "for its siblings"
 
 
 def test_a_gate_never_opens_earlier_than_it_was_told(workspace: Workspace) -> None:
@@ -179,6 +189,18 @@ def test_an_opened_gate_wakes_its_jobs(workspace: Workspace, ledger: str) -> Non
     moves.park_behind_gates(5.0)
     assert gates.open_again(workspace.pk, "*bank") is True
     assert [pk for pk, _ in moves.take_due(100)] == [job.pk]
+
+
+def test_an_opened_gate_wakes_the_job_that_closed_it(workspace: Workspace, ledger: str) -> None:
+    job = throttled.s(ledger=ledger, fault="http_429", once_file=f"{ledger}.once").enqueue(
+        workspace=workspace, key="a"
+    )
+    run_now(job)
+    assert gates.open_again(workspace.pk, "*bank") is True
+    assert [pk for pk, _ in moves.take_due(100)] == [job.pk]
+    assert runner.execute(job.kind, job.pk)
+    job.refresh_from_db()
+    assert job.state == "succeeded"
 
 
 # --- locks
