@@ -91,8 +91,10 @@ if DATABASE["ENGINE"] == "django.db.backends.postgresql":
         "keepalives_interval": 5,
         "keepalives_count": 3,
         "tcp_user_timeout": 20_000,
-        # A process stopped in the middle of a transaction must not hold a row for ever.
-        "options": "-c idle_in_transaction_session_timeout=60000",
+        # A process stopped in the middle of a transaction must not hold a row for ever, nor may the
+        # query of one that is gone go on with what it has locked.
+        "options": "-c idle_in_transaction_session_timeout=60000"
+        " -c client_connection_check_interval=1000",
         **DATABASE.get("OPTIONS", {}),
     }
 else:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 
+from django.db import connection
 from django.db.models.functions import Now
 
 from jobs.models import Attempt, Job
 from tests.acceptance.stack import Stack, is_alive
-from tests.acceptance.watching import ended, holding, outcomes, process_in
+from tests.acceptance.watching import all_ended, ended, holding, outcomes, process_in
 from tests.drills.held import held, slow, stubborn_job, stubborn_once
+from tests.drills.in_sql import in_sql
 from tests.drills.ledger import effects, pids
 from tests.waiting import wait_until
 from workspaces.models import Workspace
@@ -81,3 +83,58 @@ def test_a_hard_time_limit_inside_a_once_step_ends_uncertain(
 
 def _runs(pid: int) -> bool:
     return Path(f"/proc/{pid}").exists()
+
+
+LOCAL = [False, True]  # a local step holds its job's row while it works
+
+
+def test_a_soft_time_limit_strikes_inside_sql_too(
+    stack: Stack, workspace: Workspace, tmp_path: Path
+) -> None:
+    ledgers = [str(tmp_path / str(local)) for local in LOCAL]
+    jobs = _in_sql(workspace, ledgers, stubborn=False)
+    for ledger, job in zip(ledgers, jobs, strict=True):
+        wait_until(Attempt.objects.filter(job=job).exists, what=f"{job} timed out")
+        Path(f"{ledger}.hold").unlink()
+    for job in all_ended(jobs):
+        assert (job.state, job.failures, job.losses) == ("succeeded", 1, 0)
+        assert outcomes(job) == ["timed_out", "succeeded"]
+        assert Attempt.objects.get(job=job, number=1).reason == "soft_time_limit"
+    assert _sleepers() == 0
+
+
+def test_a_hard_time_limit_strikes_inside_sql_and_frees_what_the_query_held(
+    stack: Stack, workspace: Workspace, tmp_path: Path
+) -> None:
+    ledgers = [str(tmp_path / str(local)) for local in LOCAL]
+    jobs = _in_sql(workspace, ledgers, stubborn=True)
+    for job in all_ended(jobs, 45):
+        assert (job.state, job.cause, job.losses) == ("dead", "exhausted", 0)
+        assert outcomes(job) == ["timed_out", "timed_out"]
+    wait_until(lambda: _sleepers() == 0, what="no query goes on for a process that is gone")
+    assert is_alive(stack.worker)
+
+
+def _in_sql(workspace: Workspace, ledgers: list[str], *, stubborn: bool) -> list[Job]:
+    """One job in a repeatable step and one in a local step, each in the middle of its query."""
+    for ledger in ledgers:
+        Path(f"{ledger}.hold").touch()
+    jobs = [
+        in_sql.s(ledger=ledger, local=local, stubborn=stubborn).enqueue(
+            workspace=workspace, key=ledger
+        )
+        for ledger, local in zip(ledgers, LOCAL, strict=True)
+    ]
+    for ledger in ledgers:
+        process_in(ledger, "query")
+    return jobs
+
+
+def _sleepers() -> int:
+    """How many sessions are in the drills' long query."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT count(*) FROM pg_stat_activity WHERE state = 'active'"
+            " AND query LIKE 'SELECT pg_sleep%%' AND pid <> pg_backend_pid()"
+        )
+        return int(cursor.fetchone()[0])
