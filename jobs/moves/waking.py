@@ -24,7 +24,8 @@ WHERE id = ANY(ARRAY(SELECT id FROM jobs_job WHERE state = 'queued' AND wake_at 
   ORDER BY wake_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED)) AND state = 'queued'
 RETURNING id, kind"""
 _MARK_UNSTARTABLE = """UPDATE jobs_job SET wait_reason = 'unstartable', wait_since = CASE
-  WHEN wait_reason = 'unstartable' THEN COALESCE(wait_since, @now) ELSE @now END
+  WHEN wait_reason = 'unstartable' THEN COALESCE(wait_since, @now) ELSE @now END,
+  publishes = 0, wake_at = @after(first_wake)
 WHERE id = @uuid(id) AND state = 'queued'"""
 
 
@@ -65,8 +66,11 @@ def take_shares(kind: str, share: int, limit: int) -> list[tuple[uuid.UUID, str]
 
 
 def mark_unstartable(job_id: uuid.UUID) -> None:
-    """Note since when nobody here knows the kind; an hour later the sweeper buries the job."""
-    send(_MARK_UNSTARTABLE, {"id": job_id})
+    """Note since when nobody here knows the kind; an hour later the sweeper buries the job.
+
+    Nobody was woken for it, so no wake is counted: newer code finds it within half a minute.
+    """
+    send(_MARK_UNSTARTABLE, {"id": job_id, "first_wake": FIRST_WAKE})
 
 
 def mark_startable(job_id: uuid.UUID) -> None:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable
 
-from tests.acceptance.stack import Stack
+import pytest
+
+from tests.acceptance.stack import Stack, is_alive
 from tests.acceptance.watching import ended, holding, outcomes, process_in
 from tests.drills.held import held
 from tests.drills.ledger import effects
@@ -27,3 +30,30 @@ def test_a_worker_that_is_told_to_stop_gives_its_job_back_at_the_next_step(
     assert (job.state, job.failures, job.losses, job.deferrals) == ("succeeded", 0, 0, 1)
     assert outcomes(job) == ["succeeded"]
     assert effects(ledger) == {"before": 1, "work": 1, "after": 1}
+
+
+@pytest.mark.parametrize(
+    ("number", "send"),
+    [
+        pytest.param(signal.SIGTERM, os.killpg, id="SIGTERM to the whole group"),
+        pytest.param(signal.SIGQUIT, os.kill, id="SIGQUIT to the worker"),
+    ],
+)
+def test_a_stop_that_strikes_inside_a_step_uses_no_budget(
+    stack: Stack,
+    workspace: Workspace,
+    ledger: str,
+    number: signal.Signals,
+    send: Callable[[int, int], None],
+) -> None:
+    with holding(ledger):
+        job = held.s(ledger=ledger).enqueue(workspace=workspace, key="k")
+        process_in(ledger, "work")
+        worker = stack.worker
+        send(worker.pid, number)
+        wait_until(lambda: not is_alive(worker), what="the worker ends although its step holds")
+    stack.worker = stack.start_worker()
+    job = ended(job)
+    assert (job.state, job.failures, job.losses, job.deferrals) == ("succeeded", 0, 0, 1)
+    assert outcomes(job) == ["succeeded"]
+    assert effects(ledger) == {"before": 1, "work": 2, "after": 1}

@@ -6,6 +6,9 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from datetime import timedelta
+
+from django.db.models.functions import Now
 
 from jobs.models import Event, Job
 from jobs.recovery.retry import retry
@@ -14,11 +17,12 @@ from tests.acceptance.watching import (
     ended,
     hold_only,
     holding,
+    kill,
     outcomes,
     process_in,
     step_of,
 )
-from tests.drills.held import held, held_once
+from tests.drills.held import held, held_asking, held_once
 from tests.drills.ledger import effects, pids
 from tests.waiting import wait_until
 from workspaces.actors import SYSTEM
@@ -89,6 +93,45 @@ def test_the_late_output_of_a_once_step_is_kept_and_saves_the_retry(
     assert (successor.state, successor.result) == ("succeeded", {"pid": zombie})
     assert effects(ledger) == {"before": 1, "pay": 1, "after": 1}
     assert pids(ledger, "pay") == [zombie]
+
+
+def test_a_provider_that_denies_is_not_believed_while_the_zombie_may_still_act(
+    stack: Stack, workspace: Workspace, ledger: str
+) -> None:
+    mine = Job.objects.filter(workspace=workspace)
+    with holding(ledger):
+        job = held_asking.s(ledger=ledger, early=True).enqueue(workspace=workspace, key="k")
+        zombie = process_in(ledger, "before")
+        wait_until(lambda: job.steps.filter(name="pay_or_ask").exists(), what="the intent")
+        with paused(zombie):
+            process_in(ledger, "asked")
+            wait_until(lambda: mine.filter(wait_reason="deferred").exists(), what="it is put off")
+            put_off = mine.filter(run_at__gt=Now() + timedelta(minutes=10)).get()
+            assert (put_off.state, put_off.attempt) == ("queued", 2)
+            assert outcomes(job) == ["lost"]
+            assert effects(ledger) == {"before": 1, "asked": 1}
+    wait_until(lambda: step_of(job, "pay_or_ask").late_at is not None, what="the zombie has paid")
+    mine.update(run_at=Now(), wake_at=Now())
+    final = ended(job)
+    assert (final.state, final.result) == ("succeeded", {"pid": zombie})
+    assert effects(ledger) == {"before": 1, "asked": 1, "pay": 1, "after": 1}
+
+
+def test_a_provider_that_denies_is_believed_once_the_zombie_is_gone(
+    stack: Stack, workspace: Workspace, ledger: str
+) -> None:
+    mine = Job.objects.filter(workspace=workspace)
+    with holding(ledger):
+        job = held_asking.s(ledger=ledger, early=True).enqueue(workspace=workspace, key="k")
+        zombie = process_in(ledger, "before")
+        wait_until(lambda: job.steps.filter(name="pay_or_ask").exists(), what="the intent")
+        with paused(zombie):
+            wait_until(lambda: mine.filter(wait_reason="deferred").exists(), what="it is put off")
+            kill(zombie)
+    mine.update(run_at=Now(), wake_at=Now())
+    assert ended(job).state == "succeeded"
+    assert effects(ledger) == {"before": 1, "asked": 2, "pay": 1, "after": 1}
+    assert zombie not in pids(ledger, "pay")
 
 
 def _said(stack: Stack, job: Job, event: str) -> bool:

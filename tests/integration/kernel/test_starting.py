@@ -341,6 +341,19 @@ def test_whatever_publishing_raises_the_caller_does_not_hear_it(
     assert (job.created, seen(job).state) == (True, "queued")
 
 
+def test_a_pass_of_older_code_takes_no_wake_away_from_newer_code(
+    acme: Workspace, broker: Broker
+) -> None:
+    job = due(waiting(noop.s(), acme), kind="drills.of_tomorrow")
+    for _ in range(4):
+        sweep()
+        assert (broker.sent, seen(job).publishes, left(job)) == ([], 0, 30)
+        due(job)
+    due(job, kind="drills.noop")  # as newer code sees it
+    sweep()
+    assert (broker.sent, seen(job).publishes) == ([job.pk], 1)
+
+
 def test_a_job_of_an_unknown_kind_wakes_nobody(acme: Workspace, broker: Broker) -> None:
     job = due(waiting(noop.s(), acme), kind="drills.of_tomorrow")
     sweep()
