@@ -1,34 +1,63 @@
-"""Celery's prefork pool, which after a lost broker forgets which of its children are busy.
+"""Celery's prefork pool, which forgets much about running jobs when the broker is lost.
 
-As it comes, the first messages that follow may then be handed to children that run a job, and wait
-for its end while others are idle. A module of this name, since Celery shows it as the pool's.
+As it comes, it forgets then which of its children are busy, so that the next messages may be handed
+to some that run a job and wait for its end while others are idle; and it forgets until when each
+job may run, since the event loop is made anew without the old timers. A module of this name, since
+Celery shows it as the pool's.
+*Hole:* while the broker is away the main process only waits for it, and limits strike late; the
+heartbeat of the child itself keeps the hard one.
 """
 
 from __future__ import annotations
 
+from time import monotonic
 from typing import Any
 
 from celery.concurrency import asynpool, prefork
 
+AT_ONCE = 0.01  # seconds; zero would mean no limit
+
 
 class Pool(asynpool.AsynPool):
-    """Remembers, whatever happens to the broker, who is busy."""
+    """Remembers, whatever happens to the broker, who is busy and until when."""
 
     _cache: dict[int, Any]  # its stubs lack these
     _busy_workers: set[int]
     _fileno_to_inq: dict[int, Any]
+    on_timeout_set: Any
 
     def flush(self) -> None:
         """Forget what was not begun, when the connection to the broker was lost."""
         super().flush()
-        self._busy_workers.update(self._busy())
-
-    def _busy(self) -> set[int]:
-        """Where the children that run a job take their next one."""
-        children: list[Any] = [job._write_to for job in self._cache.values() if job._accepted]
-        inlets = {child.inqW_fd: child for child in children if child is not None}
+        children = [job._write_to for job in self._running() if job._write_to is not None]
+        inlets = {child.inqW_fd: child for child in children}
         # One that has died may have left its number to another.
-        return {fd for fd, child in inlets.items() if self._fileno_to_inq.get(fd) is child}
+        busy = {fd for fd, child in inlets.items() if self._fileno_to_inq.get(fd) is child}
+        self._busy_workers.update(busy)
+
+    def register_with_event_loop(self, hub: Any) -> None:
+        """Take part in an event loop: the first one, or one after a lost connection."""
+        super().register_with_event_loop(hub)
+        for job in self._running():
+            self._limit(job)
+
+    def _limit(self, job: Any) -> None:
+        """Set the timers of a running job for what is left of its time."""
+        ran = monotonic() - job._time_accepted
+        soft, hard = job._soft_timeout, job._timeout
+        if soft is not None:
+            soft = None if getattr(job, "was_told", False) else max(AT_ONCE, soft - ran)
+        if hard is not None:
+            hard = max(AT_ONCE + (soft or 0), hard - ran)
+        self.on_timeout_set(job, soft, hard)
+
+    def _on_soft_timeout(self, job: int, *rest: Any) -> None:
+        if job in self._cache:
+            self._cache[job].was_told = True
+        super()._on_soft_timeout(job, *rest)  # type: ignore[misc]  # its stubs lack it
+
+    def _running(self) -> list[Any]:
+        return [job for job in self._cache.values() if job._accepted and not job.ready()]
 
 
 class TaskPool(prefork.TaskPool):

@@ -11,11 +11,12 @@ import pytest
 from django.db import connection
 from django.db.models.functions import Now
 
-from jobs import tasks
+from jobs import publish, tasks
+from jobs.enqueue import enqueue_many
 from jobs.models import Job
 from tests.acceptance.stack import Stack, is_alive
 from tests.acceptance.watching import all_ended, ended, holding, outcomes, process_in
-from tests.drills.held import held, patient
+from tests.drills.held import held, held_failing, patient
 from tests.drills.kinds import noop, repeatable
 from tests.drills.ledger import effects
 from tests.waiting import wait_until
@@ -50,10 +51,16 @@ def test_enqueueing_without_a_broker_neither_hangs_nor_fails_and_the_job_runs_la
         begun = time.monotonic()
         job = repeatable.s(ledger=ledger).enqueue(workspace=workspace, key="k")
         assert time.monotonic() - begun < PATIENCE
-        _wake_now(job)
+        publish._Broker.skip_until = 0.0
+        begun = time.monotonic()
+        jobs = enqueue_many([(noop.s(), str(n)) for n in range(200)], workspace=workspace)
+        assert time.monotonic() - begun < PATIENCE
+        again = repeatable.s(ledger=ledger).enqueue(workspace=workspace, key="k")
+        assert (again.pk, again.created) == (job.pk, False)
+        Job.objects.filter(workspace=workspace).update(wake_at=Now())
         wait_until(lambda: stack.beat.log().count("broker.unreachable") > noticed)
-    job = ended(job)
-    assert (job.state, job.attempt) == ("succeeded", 1)
+    for each in all_ended([job, *jobs]):
+        assert (each.state, each.attempt) == ("succeeded", 1)
     assert effects(ledger) == {"first": 1, "second": 1}
 
 
@@ -73,6 +80,19 @@ def test_a_worker_outlives_its_broker_and_so_do_its_jobs(
     assert ended(job).state == "succeeded"
     assert outcomes(job) == ["succeeded"]
     assert (stack.worker.pid, is_alive(stack.worker)) == (worker, True)
+
+
+def test_a_job_that_fails_while_the_broker_is_away_is_retried_when_it_is_back(
+    stack: Stack, workspace: Workspace, ledger: str
+) -> None:
+    with holding(ledger):
+        job = held_failing.s(ledger=ledger).enqueue(workspace=workspace, key="k")
+        process_in(ledger, "work")
+        stack.broker.kill()
+    wait_until(lambda: outcomes(job) == ["failed"])
+    stack.broker.start()
+    assert ended(job).state == "succeeded"
+    assert outcomes(job) == ["failed", "succeeded"]
 
 
 def test_connections_cut_while_idle_cost_no_job_an_attempt(

@@ -9,8 +9,9 @@ from collections.abc import Callable
 import pytest
 
 from tests.acceptance.stack import Stack, is_alive
-from tests.acceptance.watching import ended, holding, outcomes, process_in
+from tests.acceptance.watching import all_ended, ended, holding, outcomes, process_in
 from tests.drills.held import held
+from tests.drills.kinds import noop
 from tests.drills.ledger import effects
 from tests.waiting import wait_until
 from workspaces.models import Workspace
@@ -57,3 +58,19 @@ def test_a_stop_that_strikes_inside_a_step_uses_no_budget(
     assert (job.state, job.failures, job.losses, job.deferrals) == ("succeeded", 0, 0, 1)
     assert outcomes(job) == ["succeeded"]
     assert effects(ledger) == {"before": 1, "work": 2, "after": 1}
+
+
+def test_children_that_start_slowly_replace_those_that_are_used_up(
+    stack: Stack, workspace: Workspace
+) -> None:
+    stack.worker.stop()
+    words = ["worker", "--loglevel", "INFO", "--concurrency", "1", "--max-tasks-per-child", "1"]
+    apps = "tests.drills,tests.sluggish"
+    slow = stack._started(
+        "slow", [*words, "--hostname", "slow@%h"], ready=" ready.", FIREDOOR_EXTRA_APPS=apps
+    )
+    try:
+        jobs = [noop.s().enqueue(workspace=workspace, key=str(n)) for n in range(2)]
+        assert {job.state for job in all_ended(jobs)} == {"succeeded"}
+    finally:
+        slow.stop()

@@ -47,6 +47,18 @@ def test_a_soft_time_limit_ends_the_attempt_and_the_job_is_retried(
     assert attempt.step == "work"
 
 
+def test_a_soft_time_limit_strikes_although_the_broker_was_lost_meanwhile(
+    stack: Stack, workspace: Workspace, ledger: str
+) -> None:
+    with holding(ledger):
+        job = slow.s(ledger=ledger).enqueue(workspace=workspace, key="k")
+        process_in(ledger, "work")
+        stack.broker.kill()
+        stack.broker.start()
+        wait_until(lambda: outcomes(job) == ["timed_out"], what="the limit was not forgotten")
+    assert ended(job).state == "succeeded"
+
+
 def test_a_soft_time_limit_uses_up_the_retries_and_spares_the_process(
     stack: Stack, workspace: Workspace, ledger: str
 ) -> None:

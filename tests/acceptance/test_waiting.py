@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 from django.db.models import F
 from django.db.models.functions import Now
@@ -15,8 +16,9 @@ from alerts.models import Alert
 from jobs import gates
 from jobs.models import Attempt, Job
 from tests.acceptance.stack import Stack
-from tests.acceptance.watching import all_ended, passes, taken
+from tests.acceptance.watching import all_ended, holding, passes, process_in, taken
 from tests.drills.asking import account_at, asks
+from tests.drills.held import held
 from tests.drills.kinds import noop
 from tests.waiting import wait_until
 from workspaces.models import Workspace
@@ -88,3 +90,24 @@ def test_a_deadline_that_passes_in_waiting_ends_the_job_with_an_alert(
     assert {(job.state, job.cause, job.attempt) for job in done} == {("dead", "deadline", 0)}
     assert mine.filter(finished_at__gte=F("deadline_at")).count() == 2
     wait_until(lambda: Alert.objects.filter(workspace=workspace, state="open").count() == 2)
+
+
+def test_a_job_whose_message_a_busy_worker_took_ahead_is_run_by_an_idle_one(
+    stack: Stack, workspace: Workspace, tmp_path: Path
+) -> None:
+    ledgers = [str(tmp_path / str(number)) for number in range(4)]
+    with holding(*ledgers):
+        busy = [held.s(ledger=path).enqueue(workspace=workspace, key=path) for path in ledgers]
+        for path in ledgers:
+            process_in(path, "work")
+        behind = [noop.s().enqueue(workspace=workspace, key=str(n)) for n in range(4)]
+        with stack.wire() as wire:
+            wait_until(lambda: not wire.llen("default"), what="the messages are taken ahead")
+        idle = stack.start_worker("idle")
+        try:
+            Job.objects.filter(pk__in=[job.pk for job in behind]).update(wake_at=Now())
+            for job in all_ended(behind):
+                assert (job.state, job.attempt) == ("succeeded", 1)
+        finally:
+            idle.stop()
+    assert {job.state for job in all_ended(busy)} == {"succeeded"}

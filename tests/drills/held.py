@@ -12,7 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from jobs.kinds import DidNotHappen, Happened, Intent, Run, job_kind, step
+from jobs.kinds import DidNotHappen, Happened, Intent, Run, Transient, job_kind, step
 from tests.drills.ledger import effects, happened
 
 LEASE = timedelta(seconds=3)
@@ -103,6 +103,19 @@ def held_asking(run: Run, *, ledger: str, early: bool = False) -> dict[str, Any]
     paid = run(pay_or_ask, ledger, early=early)
     run(after, ledger)
     return paid
+
+
+@step("fail_once")
+def fail_once(ledger: str) -> None:
+    happened(ledger, "work")
+    hold(ledger)
+    if effects(ledger)["work"] == 1:
+        raise Transient("once")
+
+
+@job_kind("drills.held_failing", steps=(fail_once,), lease=LEASE, retry_jitter=False)
+def held_failing(run: Run, *, ledger: str) -> None:
+    run(fail_once, ledger)
 
 
 @job_kind(

@@ -1,0 +1,1 @@
+"""An app whose part in a worker's child takes its time to start."""
