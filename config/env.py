@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs
 
 import environ
 
@@ -228,6 +229,16 @@ def _broker(url: str) -> str | None:
             " set such an address, or unset it for inline mode."
         )
     return url or None
+
+
+def cache_url(broker: str) -> str:
+    """The same server as a cache is told of it: a socket has another name and number there."""
+    scheme = "redis+socket://"
+    if not broker.startswith(scheme):
+        return broker
+    address, _, query = broker.removeprefix(scheme).partition("?")
+    number = parse_qs(query).get("virtual_host", ["0"])[0]
+    return f"unix://{address}?db={number}"
 
 
 def _secret_key(value: str, var: Path, *, deployed: bool) -> str:

@@ -6,7 +6,7 @@ from csp.constants import NONE, SELF
 from kombu import Queue
 
 from config import logs
-from config.env import ENV, ROOT
+from config.env import ENV, ROOT, cache_url
 from config.queues import QUEUES
 from jobs import states
 
@@ -116,7 +116,7 @@ CACHES: dict[str, dict[str, Any]] = {
 if REDIS_URL:
     CACHES["default"] = {
         "BACKEND": "django.core.cache.backends.redis.RedisCache",
-        "LOCATION": REDIS_URL,
+        "LOCATION": [cache_url(REDIS_URL)],  # a list: a text would be cut at its commas
         "KEY_PREFIX": "firedoor",
         "OPTIONS": {"socket_connect_timeout": 1, "socket_timeout": 1},
     }

@@ -106,6 +106,12 @@ def require(
         raise NotAllowed(right, actor.label)
 
 
+def require_role(actor: Actor, role: Role, workspace: Workspace | int | None) -> None:
+    """Raise NotAllowed unless `actor` may do all that `role` may: nobody gives more than that."""
+    for right in sorted(TABLE[role]):
+        require(actor, right, workspace)
+
+
 def missing_right(
     actor: Actor, action: str, workspace: Workspace | int | None, kind: Governed | None = None
 ) -> str | None:

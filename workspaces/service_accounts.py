@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from django.db import IntegrityError, transaction
 from django.db.models.functions import Now
 
@@ -9,7 +11,10 @@ from workspaces import audit
 from workspaces.actors import Actor
 from workspaces.errors import FiredoorError, WorkspaceClosed
 from workspaces.models import ServiceAccount, Workspace
-from workspaces.permissions import TABLE, NotAllowed, Role, allowed, require
+from workspaces.permissions import Role, allowed, require, require_role
+
+if TYPE_CHECKING:
+    from uuid import UUID
 
 NAME_LIMIT = 100
 
@@ -48,56 +53,107 @@ class AccountInvalid(FiredoorError):
 
 
 def create(
-    name: str, *, role: Role, workspace: Workspace | None, actor: Actor, request_id: str = ""
+    name: str,
+    *,
+    role: Role,
+    workspace: Workspace | None,
+    actor: Actor,
+    operation_id: UUID | None = None,
+    request_id: str = "",
 ) -> ServiceAccount:
     """Make an account with one role in one workspace, or in all when that is None. Audited.
 
     Nobody gives more rights than they have. Raises, having made nothing: NotAllowed,
-    AccountInvalid, AccountExists, WorkspaceClosed.
+    AccountInvalid, AccountExists, WorkspaceClosed, OperationRepeated.
     """
-    require(actor, "tokens.manage", workspace)
-    _check_not_above(actor, role, workspace)
-    if workspace is not None and workspace.closed_at is not None:
-        raise WorkspaceClosed(workspace.slug)
-    if not name.strip() or len(name) > NAME_LIMIT or not name.isprintable():
-        raise AccountInvalid(f"Nothing was made: a name has from 1 to {NAME_LIMIT} characters.")
-    try:
-        with transaction.atomic():
-            account = ServiceAccount.objects.create(
-                workspace=workspace, name=name.strip(), role=role.value, created_by=actor.id
-            )
-            _record(actor, "service_account.create", account, request_id=request_id)
-    except IntegrityError:
-        raise AccountExists(name) from None
+    place = workspace.pk if workspace is not None else None
+    tried = (actor, "service_account.create", place, "workspace", place or "all")
+    with audit.attempted(audit.Attempt(*tried, request_id=request_id)):
+        require(actor, "tokens.manage", workspace)
+        require_role(actor, role, workspace)
+        account = ServiceAccount(
+            workspace=workspace, name=_checked(name), role=role.value, created_by=actor.id
+        )
+        try:
+            with transaction.atomic():
+                _check_open(workspace)
+                account.save(force_insert=True)
+                _record(
+                    actor,
+                    "service_account.create",
+                    account,
+                    operation_id=operation_id,
+                    request_id=request_id,
+                )
+        except IntegrityError:
+            raise AccountExists(name) from None
     return account
 
 
-def disable(account_id: int, *, actor: Actor, reason: str, request_id: str = "") -> ServiceAccount:
+def disable(
+    account_id: int,
+    *,
+    actor: Actor,
+    reason: str,
+    operation_id: UUID | None = None,
+    request_id: str = "",
+) -> ServiceAccount:
     """Let none of its tokens work from the commit on, for good. A disabled one stays as it is.
 
     Raises, having changed nothing: AccountNotFound, NotAllowed, ReasonRequired.
     """
-    reason = audit.reason_given(reason)
-    with transaction.atomic():
-        account = ServiceAccount.objects.select_for_update().filter(pk=account_id).first()
-        if account is None or not allowed(actor, "jobs.view", account.workspace_id):
-            raise AccountNotFound(account_id)
+    account = visible_account(account_id, actor)
+    tried = (actor, "service_account.disable", account.workspace_id, "service_account", account.pk)
+    with audit.attempted(audit.Attempt(*tried, reason, request_id)):
         require(actor, "tokens.manage", account.workspace_id)
-        if account.disabled_at is None:
-            ServiceAccount.objects.filter(pk=account.pk).update(disabled_at=Now())
-            account.refresh_from_db()
-            _record(actor, "service_account.disable", account, reason=reason, request_id=request_id)
+        reason = audit.reason_given(reason)
+        with transaction.atomic():
+            rows = ServiceAccount.objects.filter(pk=account.pk, disabled_at=None)
+            if rows.update(disabled_at=Now()):
+                _record(
+                    actor,
+                    "service_account.disable",
+                    account,
+                    reason=reason,
+                    operation_id=operation_id,
+                    request_id=request_id,
+                )
+        account.refresh_from_db()
     return account
 
 
-def _check_not_above(actor: Actor, role: Role, workspace: Workspace | None) -> None:
-    for right in sorted(TABLE[role]):
-        if not allowed(actor, right, workspace):
-            raise NotAllowed(right, actor.label)
+def visible_account(account_id: int, actor: Actor) -> ServiceAccount:
+    """The account, if the actor may see it. AccountNotFound says the same for a foreign one."""
+    found = ServiceAccount.objects.select_related("workspace").filter(pk=account_id).first()
+    if found is None or not allowed(actor, "jobs.view", found.workspace_id):
+        raise AccountNotFound(account_id)
+    return found
+
+
+def _checked(name: str) -> str:
+    name = name.strip()
+    if not name or len(name) > NAME_LIMIT or not name.isprintable():
+        raise AccountInvalid(f"Nothing was made: a name has from 1 to {NAME_LIMIT} characters.")
+    return name
+
+
+def _check_open(workspace: Workspace | None) -> None:
+    """Hold the workspace open until the account is committed; its closing waits."""
+    if workspace is None:
+        return
+    held = Workspace.objects.select_for_update(no_key=True).get(pk=workspace.pk)
+    if held.closed_at is not None:
+        raise WorkspaceClosed(held.slug)
 
 
 def _record(
-    actor: Actor, action: str, account: ServiceAccount, *, reason: str = "", request_id: str = ""
+    actor: Actor,
+    action: str,
+    account: ServiceAccount,
+    *,
+    reason: str = "",
+    operation_id: UUID | None = None,
+    request_id: str = "",
 ) -> None:
     audit.record(
         actor=actor,
@@ -106,6 +162,7 @@ def _record(
         object_type="service_account",
         object_id=account.pk,
         reason=reason,
+        operation_id=operation_id,
         request_id=request_id,
         after={"name": account.name, "role": account.role},
     )

@@ -10,18 +10,21 @@ import hashlib
 import secrets
 import zlib
 from datetime import timedelta
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import F, Q
 from django.db.models.functions import Least, Now
-from django.utils import timezone
 
 from workspaces import audit
 from workspaces.actors import Actor, as_service
 from workspaces.errors import FiredoorError
 from workspaces.models import ServiceAccount, Token
-from workspaces.permissions import allowed, require
+from workspaces.permissions import Role, allowed, require, require_role
+from workspaces.service_accounts import visible_account
+
+if TYPE_CHECKING:
+    from uuid import UUID
 
 PREFIX: Final = "fdr_"
 LIFETIME: Final = timedelta(days=90)
@@ -29,7 +32,11 @@ LONGEST: Final = timedelta(days=366)
 OVERLAP: Final = timedelta(days=1)
 _ALPHABET: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _SECRET, _CHECK = 43, 6
-_NOTED_EVERY = timedelta(minutes=1)
+
+LIVING: Final = Q(revoked_at=None, expires_at__gt=Now())
+"""Tokens that are neither revoked nor expired; their account may still be disabled."""
+
+_UNNOTED = Q(last_used_at=None) | Q(last_used_at__lt=Now() - timedelta(minutes=1))
 
 
 class TokenNotFound(FiredoorError):
@@ -50,6 +57,18 @@ class LifetimeInvalid(FiredoorError):
 
     def __init__(self) -> None:
         super().__init__("Nothing was made: a token lives from one minute to 366 days.")
+
+
+class TokenOver(FiredoorError):
+    """The token is revoked or expired, and so has no successor."""
+
+    code = "token_over"
+    status = 409
+
+    def __init__(self, token_id: object) -> None:
+        super().__init__(
+            f"Nothing was made: the token {token_id} is revoked or expired. Issue a new one."
+        )
 
 
 class AccountDisabled(FiredoorError):
@@ -77,17 +96,20 @@ def issue(
     *,
     actor: Actor,
     lifetime: timedelta = LIFETIME,
+    operation_id: UUID | None = None,
     request_id: str = "",
 ) -> tuple[Token, str]:
     """Make a token; its text is nowhere but in the answer. Audited.
 
-    Raises, having made nothing: NotAllowed, AccountDisabled, LifetimeInvalid.
+    Raises, having made nothing: AccountNotFound, NotAllowed, AccountDisabled, LifetimeInvalid,
+    OperationRepeated (this very form was sent before: its token was shown then).
     """
-    require(actor, "tokens.manage", account.workspace_id)
-    with transaction.atomic():
-        _check_usable(account)
+    account = visible_account(account.pk, actor)
+    tried = (actor, "token.issue", account.workspace_id, "service_account", account.pk)
+    with audit.attempted(audit.Attempt(*tried, request_id=request_id)), transaction.atomic():
+        _authorise(actor, account)
         token, text = _made(account, actor, lifetime)
-        _record(actor, "token.issue", token, request_id)
+        _record(actor, "token.issue", token, operation_id, request_id)
     return token, text
 
 
@@ -97,34 +119,58 @@ def rotate(
     actor: Actor,
     overlap: timedelta = OVERLAP,
     lifetime: timedelta = LIFETIME,
+    operation_id: UUID | None = None,
     request_id: str = "",
 ) -> tuple[Token, str]:
     """Make a successor; the old token works for `overlap` more, never longer than it would have.
 
-    Raises, having changed nothing: TokenNotFound, NotAllowed, AccountDisabled, LifetimeInvalid.
+    Raises, having changed nothing: TokenNotFound, NotAllowed, AccountDisabled, LifetimeInvalid,
+    TokenOver (it is revoked or expired), OperationRepeated.
     """
-    with transaction.atomic():
-        old = _locked(token_id, actor)
-        _check_usable(old.account)
-        token, text = _made(old.account, actor, lifetime)
-        Token.objects.filter(pk=old.pk).update(expires_at=Least(F("expires_at"), Now() + overlap))
-        _record(actor, "token.rotate", token, request_id, replaces=old.pk)
+    seen = visible_token(token_id, actor)
+    tried = (actor, "token.rotate", seen.account.workspace_id, "token", token_id)
+    with audit.attempted(audit.Attempt(*tried, request_id=request_id)), transaction.atomic():
+        _authorise(actor, seen.account)
+        if not timedelta(0) <= overlap <= LONGEST:
+            raise LifetimeInvalid
+        token, text = _made(seen.account, actor, lifetime)
+        living = Token.objects.filter(LIVING, pk=token_id)
+        if not living.update(expires_at=Least(F("expires_at"), Now() + overlap)):
+            raise TokenOver(token_id)
+        _record(actor, "token.rotate", token, operation_id, request_id, replaces=token_id)
     return token, text
 
 
-def revoke(token_id: int, *, actor: Actor, reason: str, request_id: str = "") -> Token:
+def revoke(
+    token_id: int,
+    *,
+    actor: Actor,
+    reason: str,
+    operation_id: UUID | None = None,
+    request_id: str = "",
+) -> Token:
     """Let a token work no longer, from the commit on. A revoked one stays as it is.
 
     Raises, having changed nothing: TokenNotFound, NotAllowed, ReasonRequired.
     """
-    reason = audit.reason_given(reason)
-    with transaction.atomic():
-        token = _locked(token_id, actor)
-        if token.revoked_at is None:
-            Token.objects.filter(pk=token.pk).update(revoked_at=Now())
-            token.refresh_from_db()
-            _record(actor, "token.revoke", token, request_id, reason=reason)
+    token = visible_token(token_id, actor)
+    tried = (actor, "token.revoke", token.account.workspace_id, "token", token_id)
+    with audit.attempted(audit.Attempt(*tried, reason, request_id)):
+        require(actor, "tokens.manage", token.account.workspace_id)
+        reason = audit.reason_given(reason)
+        with transaction.atomic():
+            if Token.objects.filter(pk=token_id, revoked_at=None).update(revoked_at=Now()):
+                _record(actor, "token.revoke", token, operation_id, request_id, reason=reason)
+    token.refresh_from_db()
     return token
+
+
+def visible_token(token_id: int, actor: Actor) -> Token:
+    """The token, if the actor may see it. TokenNotFound says the same for a foreign one."""
+    found = Token.objects.select_related("account__workspace").filter(pk=token_id).first()
+    if found is None or not allowed(actor, "jobs.view", found.account.workspace_id):
+        raise TokenNotFound(token_id)
+    return found
 
 
 def bearer_of(text: str) -> tuple[Actor, Token] | None:
@@ -134,14 +180,13 @@ def bearer_of(text: str) -> tuple[Actor, Token] | None:
     """
     if not well_formed(text):
         return None
-    alive = Q(revoked_at=None, expires_at__gt=Now(), account__disabled_at=None)
-    open_ = Q(account__workspace=None) | Q(account__workspace__closed_at=None)
-    found = Token.objects.select_related("account").annotate(now=Now())
-    token = found.filter(alive & open_, digest=digest_of(text)).first()
+    place = Q(account__workspace=None) | Q(account__workspace__closed_at=None)
+    found = Token.objects.select_related("account").annotate(unnoted=Q(_UNNOTED))
+    token = found.filter(LIVING, place, account__disabled_at=None, digest=digest_of(text)).first()
     if token is None:
         return None
-    if token.last_used_at is None or token.now - token.last_used_at > _NOTED_EVERY:
-        Token.objects.filter(pk=token.pk).update(last_used_at=Now())
+    if token.unnoted:  # asked again in the update: many requests may come here at once
+        Token.objects.filter(_UNNOTED, pk=token.pk).update(last_used_at=Now())
     return as_service(token.account), token
 
 
@@ -159,8 +204,9 @@ def _made(account: ServiceAccount, actor: Actor, lifetime: timedelta) -> tuple[T
         digest=digest_of(text),
         hint=text[: len(PREFIX) + 6],
         created_by=actor.id,
-        expires_at=timezone.now() + lifetime,
+        expires_at=Now() + lifetime,
     )
+    token.refresh_from_db(fields=["expires_at"])
     return token, text
 
 
@@ -177,26 +223,21 @@ def _checksum(secret: str) -> str:
     return digits
 
 
-def _check_usable(account: ServiceAccount) -> None:
+def _authorise(actor: Actor, account: ServiceAccount) -> None:
+    """Whether the actor may hand out what the account can do; it stays as it is meanwhile."""
+    require(actor, "tokens.manage", account.workspace_id)
+    require_role(actor, Role(account.role), account.workspace_id)
+    held = ServiceAccount.objects.select_for_update().get(pk=account.pk)
     closed = account.workspace is not None and account.workspace.closed_at is not None
-    if closed or account.disabled_at is not None:
+    if closed or held.disabled_at is not None:
         raise AccountDisabled(account.name)
-
-
-def _locked(token_id: int, actor: Actor) -> Token:
-    only = ("self",) if connection.features.has_select_for_update_of else ()
-    tokens = Token.objects.select_for_update(of=only).select_related("account__workspace")
-    token = tokens.filter(pk=token_id).first()
-    if token is None or not allowed(actor, "jobs.view", token.account.workspace_id):
-        raise TokenNotFound(token_id)
-    require(actor, "tokens.manage", token.account.workspace_id)
-    return token
 
 
 def _record(
     actor: Actor,
     action: str,
     token: Token,
+    operation_id: UUID | None,
     request_id: str,
     *,
     reason: str = "",
@@ -210,6 +251,7 @@ def _record(
         object_type="token",
         object_id=token.pk,
         reason=reason,
+        operation_id=operation_id,
         request_id=request_id,
         after=after if replaces is None else {**after, "replaces": replaces},
     )

@@ -7,8 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import redis
 
-from config.env import EXIT_CODE, ROOT, VARIABLES, EnvError, documentation, load
+from config.env import EXIT_CODE, ROOT, VARIABLES, EnvError, cache_url, documentation, load
 
 SECRET = "s" * 50
 DEPLOYED = {
@@ -137,3 +138,19 @@ def test_every_variable_that_is_read_is_listed() -> None:
 
     load(Watched(DEPLOYED | {"FIREDOOR_VAR": "/tmp"}))
     assert seen == listed
+
+
+@pytest.mark.parametrize(
+    ("broker", "cache"),
+    [
+        ("redis://host:6379/1", "redis://host:6379/1"),
+        ("rediss://:word@host/0", "rediss://:word@host/0"),
+        ("redis+socket:///run/a.sock", "unix:///run/a.sock?db=0"),
+        ("redis+socket:///run/a.sock?virtual_host=3", "unix:///run/a.sock?db=3"),
+        ("redis+socket://:word@/run/a.sock?virtual_host=3", "unix://:word@/run/a.sock?db=3"),
+    ],
+)
+def test_the_cache_is_the_brokers_server_in_other_words(broker: str, cache: str) -> None:
+    assert cache_url(broker) == cache
+    if cache.startswith("unix"):
+        assert redis.from_url(cache).get_connection_kwargs()["path"] == "/run/a.sock"

@@ -57,8 +57,13 @@ class SignedIn(BasePermission):
         return True
 
 
+def counter_of(address: str) -> str:
+    """The name in the cache under which the failures of an address are counted."""
+    return f"token-failures:{address}"
+
+
 def _count_failure(address: str) -> None:
-    name = f"token-failures:{address}"
+    name = counter_of(address)
     try:
         cache.add(name, 0, WINDOW)
         count = cache.incr(name)

@@ -7,11 +7,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from django.core.cache import cache
 from django.test import Client
 
 from tests.integration.api.probe import Probe
 from workspaces import service_accounts, tokens
 from workspaces.actors import SYSTEM
+from workspaces.http.authentication import counter_of
 from workspaces.models import Workspace
 from workspaces.permissions import Role
 
@@ -77,6 +79,12 @@ def probe(settings: Any) -> Iterator[type[Probe]]:
     Probe.calls.clear()
     yield Probe
     Probe.does(lambda _view: None)
+
+
+@pytest.fixture(autouse=True)
+def no_earlier_failures() -> None:
+    """Forget the bad tokens of earlier tests: the cache outlives them."""
+    cache.delete(counter_of("127.0.0.1"))
 
 
 @pytest.fixture
