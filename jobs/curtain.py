@@ -42,15 +42,16 @@ class Curtain:
         """A stored JSON value with everything hidden that must be."""
         if value is None:
             return None
-        return HIDDEN if self._paths is None else self._scrubbed(redact(value, self._paths))
+        return HIDDEN if self._paths is None else self.scrubbed(redact(value, self._paths))
 
-    def _scrubbed(self, value: object) -> object:
+    def scrubbed(self, value: object) -> object:
+        """A JSON value that our own parts made, such as an event's: its texts without secrets."""
         if isinstance(value, str):
             return scrub(value, self._secrets)
         if isinstance(value, dict):
-            return {name: self._scrubbed(inner) for name, inner in value.items()}
+            return {name: self.scrubbed(inner) for name, inner in value.items()}
         if isinstance(value, list):
-            return [self._scrubbed(inner) for inner in value]
+            return [self.scrubbed(inner) for inner in value]
         return value
 
     def json(self, value: object) -> str:

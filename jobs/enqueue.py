@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from django.db import transaction
 
-from jobs import moves, registry
+from jobs import moves, registry, tracing
 from jobs.errors import KeyConflict, KeyInvalid, KeyReserved, MomentInvalid
 from jobs.gates import gate_of
 from jobs.models import Job
@@ -31,9 +30,6 @@ BATCH = 500
 LAST_YEAR = 9000
 """Far before the last moment there is, so that whatever is added to an eta still is one."""
 RESERVED = ("http:", "schedule:", "operation:")
-_TRACEPARENT = re.compile(
-    r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}"
-)
 
 
 def enqueue(
@@ -55,7 +51,9 @@ def enqueue(
     and never fails or hangs the caller. The same key with the same params is a no-op that
     answers the *newest* job of the chain. ``workspace`` is a Workspace, its id or its slug;
     ``eta`` an aware moment, ``countdown`` seconds; ``reserved`` lets the platform's own parts
-    use a reserved prefix. *Hole:* a key means "the same intent" only while its row is kept.
+    use a reserved prefix. Without ``request_id`` and ``traceparent`` those of the request or job
+    that enqueues are the new job's too. *Hole:* a key means "the same intent" only while its row
+    is kept.
 
     Raises, having written nothing: UnknownKind, ParamsInvalid, ParamsTooLarge, KeyInvalid,
     KeyReserved, KeyConflict (same key, other params), MomentInvalid, NoSuchWorkspace,
@@ -136,8 +134,8 @@ def _row(
         "queue": spec.queue,
         "gate": gate_of(spec, arguments),
         "actor": origin.actor,
-        "request_id": origin.request_id[:128],
-        "traceparent": origin.traceparent if _TRACEPARENT.fullmatch(origin.traceparent) else "",
+        "request_id": (origin.request_id or tracing.current().request_id)[:128],
+        "traceparent": tracing.well_formed(origin.traceparent or tracing.current().traceparent),
         "deadline": spec.deadline.total_seconds() if spec.deadline else None,
         "eta": eta,
         "waits": eta is not None,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jobs.states import AttemptOutcome, State
+from jobs.tracing import Trace
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,11 @@ class Claim:
         inline mode, for a lease at least.
         """
         return max(self.fence.lease, self.kill_at - time.monotonic())
+
+    @property
+    def trace(self) -> Trace:
+        """What calls of this attempt, and the jobs it enqueues, carry."""
+        return Trace(self.request_id, self.traceparent, str(self.fence.job_id))
 
     @property
     def has_history(self) -> bool:

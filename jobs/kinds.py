@@ -17,6 +17,7 @@ from jobs.registry import After, Before, KindSpec, register
 from jobs.run import Run
 from jobs.steps import CannotTell, DidNotHappen, Happened, Intent, Step, step
 from jobs.stops import Defer
+from jobs.tracing import outgoing_headers
 from workspaces.actors import SYSTEM, Actor
 from workspaces.models import Workspace
 
@@ -153,5 +154,6 @@ __all__ = [
     "Terminal",
     "Transient",
     "job_kind",
+    "outgoing_headers",
     "step",
 ]

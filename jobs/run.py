@@ -45,6 +45,8 @@ class Run:
         self.job_id = claim.fence.job_id
         self.key = claim.key
         self.root_id = claim.root_id
+        self.request_id = claim.request_id
+        self.traceparent = claim.traceparent
         self.attempt = claim.fence.attempt
         self.log = logging.getLogger(f"jobs.run.{spec.name}")
         self.cost: dict[str, Any] | None = None

@@ -40,6 +40,7 @@ from jobs.stops import (
     Stop,
     Uncertain,
 )
+from jobs.tracing import carrying
 from jobs.worker import identity
 from workspaces.redaction import knowing, scrub, secrets_in
 
@@ -65,7 +66,7 @@ def execute(kind: str, job_id: uuid.UUID) -> bool:
         logger.debug("job.nothing_to_claim", extra={"job_id": str(job_id)})
         return False
     secrets = secrets_in(json.loads(claim.params), spec.redact)
-    with bound_contextvars(**claim.words), knowing(secrets):
+    with bound_contextvars(**claim.words), knowing(secrets), carrying(claim.trace):
         _attempt(spec, claim)
     return True
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from jobs.curtain import Curtain
-from jobs.models import Attempt, Job
+from jobs.models import Attempt, Event, Job
 from jobs.models import Step as StepRow
 from jobs.recovery.plan import Plan
 
@@ -57,6 +57,27 @@ def summary(job: Job, slug: str) -> dict[str, Any]:
         "cancel_requested_at": _iso(job.cancel_requested_at),
         "retried_at": _iso(job.retried_at),
         "resolved_at": _iso(job.resolved_at),
+    }
+
+
+def standing(job: Job) -> dict[str, Any]:
+    """How far a job is, in few words."""
+    return {
+        "state": job.state,
+        "cause": job.cause,
+        "attempt": job.attempt,
+        "progress": job.progress,
+        "final": job.final,
+    }
+
+
+def happened(event: Event, curtain: Curtain) -> dict[str, Any]:
+    """An event about a job."""
+    return {
+        "id": event.pk,
+        "type": event.type,
+        "created_at": _iso(event.created_at),
+        "data": curtain.scrubbed(event.data),
     }
 
 

@@ -1,26 +1,26 @@
 """The calls that the payment kinds make, on httpx2.
 
-Nothing is caught or renamed: the kernel reads httpx2's own exceptions and the status and
-``Retry-After`` of an answer. Redirects are errors, since following one would send a charge to a
-place nobody chose, and the environment's proxies are ignored. *Hole:* the timeout bounds each wait
-on the socket, not the whole call; a provider that sends a byte now and then is ended only by the
-kind's time limit.
+Each call carries the ids of the request that led to it. Nothing is caught or renamed: the kernel
+reads httpx2's own exceptions and the status and ``Retry-After`` of an answer. Redirects are
+errors, since following one would send a charge to a place nobody chose, and the environment's
+proxies are ignored. *Hole:* the timeout bounds each wait on the socket, not the whole call; a
+provider that sends a byte now and then is ended only by the kind's time limit.
 """
 
 from __future__ import annotations
 
 import os
 import ssl
-import uuid
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from typing import Any
 
 import httpx2
-import structlog
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
+
+from jobs.kinds import outgoing_headers
 
 CONNECT_SECONDS = 3.0
 WAIT_SECONDS = 10.0
@@ -90,7 +90,7 @@ def _call(
 ) -> dict[str, Any]:
     with httpx2.Client(
         base_url=provider_url(),
-        headers={"X-Request-ID": _request_id(), **(headers or {})},
+        headers={**outgoing_headers(), **(headers or {})},
         timeout=httpx2.Timeout(WAIT_SECONDS, connect=CONNECT_SECONDS),
         follow_redirects=False,
         trust_env=False,
@@ -100,11 +100,6 @@ def _call(
     answer.raise_for_status()
     body: dict[str, Any] = answer.json()
     return body
-
-
-def _request_id() -> str:
-    """The id of the request that led to the running job, so that one word finds all its traces."""
-    return structlog.contextvars.get_contextvars().get("request_id") or str(uuid.uuid4())
 
 
 @cache

@@ -43,7 +43,7 @@ class ProviderControl:
             time.sleep(0.05)  # noqa: TID251 (a bounded poll of another process)
 
     def requests(self, route: Route) -> list[dict[str, Any]]:
-        """The calls of ``route`` so far: ``key request_id worked fault``, oldest first."""
+        """The calls of ``route`` so far: ``key request_id traceparent worked fault``, in order."""
         return [request for request in self._get("/requests") if request["route"] == route]
 
     def _get(self, path: str) -> Any:

@@ -153,6 +153,7 @@ class _Handler(BaseHTTPRequestHandler):
                 "route": route,
                 "key": self.headers.get("Idempotency-Key"),
                 "request_id": self.headers.get("X-Request-ID"),
+                "traceparent": self.headers.get("traceparent"),
                 "worked": answer is not None and answer.status < 400,
                 "fault": fault.model_dump(exclude_defaults=True),
             }

@@ -35,7 +35,7 @@ class RegistryControl:
         return [line for line in every if line["request"]["workspace"] == workspace]
 
     def requests(self) -> list[dict[str, Any]]:
-        """The registrations asked for so far: ``key request_id worked``, oldest first."""
+        """The registrations asked for so far: ``key request_id traceparent worked``, in order."""
         found: list[dict[str, Any]] = self._get("/requests")
         return found
 

@@ -93,7 +93,8 @@ class _Handler(BaseHTTPRequestHandler):
         answer = None
         if fault.works:
             answer = self.server.book.register(body, key=key, request_id=request_id)
-        self.server.requests.append({"key": key, "request_id": request_id, "worked": fault.works})
+        trace = {"request_id": request_id, "traceparent": self.headers.get("traceparent")}
+        self.server.requests.append({"key": key, **trace, "worked": fault.works})
         if fault.drop:
             return self._drop()
         if fault.status is not None:

@@ -148,3 +148,30 @@ class PlanShown(Answer):
     cost = serializers.ListField(child=serializers.JSONField())
     digest = serializers.CharField()
     allowed = serializers.BooleanField()
+
+
+class StandingShown(Answer):
+    """How far a job is. Nothing more happens to a `final` one but deeds of operators."""
+
+    state = one_of(State)
+    cause = one_of(Cause, blank=True)
+    attempt = serializers.IntegerField()
+    progress = Progress(allow_null=True)
+    final = serializers.BooleanField()
+
+
+class EventShown(Answer):
+    """Something that happened to a job."""
+
+    id = serializers.IntegerField()
+    type = serializers.CharField()
+    created_at = serializers.DateTimeField()
+    data = serializers.JSONField()  # type: ignore[assignment]  # a field, no property
+
+
+class EventFeed(Answer):
+    """Events of a job, oldest first, and how it stands; `after` goes into the next request."""
+
+    results = EventShown(many=True)
+    after = serializers.IntegerField()
+    job = StandingShown()

@@ -7,16 +7,14 @@ is caught: the kernel reads httpx2's exceptions, the status and `Retry-After`.
 from __future__ import annotations
 
 import ssl
-import uuid
 from datetime import timedelta
 from functools import cache
 from typing import Any
 
 import httpx2
-import structlog
 from django.conf import settings
 
-from jobs.kinds import Terminal
+from jobs.kinds import Terminal, outgoing_headers
 
 REMEMBERS = timedelta(hours=24)
 """For how long the registry promises to know a key."""
@@ -28,7 +26,7 @@ def register(key: str, slug: str) -> dict[str, Any]:
     """Register a workspace; `id` is what the registry calls it."""
     with httpx2.Client(
         base_url=address(),
-        headers={"Idempotency-Key": key, "X-Request-ID": _request_id()},
+        headers={**outgoing_headers(), "Idempotency-Key": key},
         timeout=httpx2.Timeout(_WAIT_SECONDS, connect=_CONNECT_SECONDS),
         follow_redirects=False,
         trust_env=False,
@@ -53,11 +51,6 @@ def address() -> str:
         " machine. Set it, or start `manage.py serve`; then retry from the failed step.",
         happened=False,
     )
-
-
-def _request_id() -> str:
-    """The id of the request that led to the job, so that one word finds all its traces."""
-    return structlog.contextvars.get_contextvars().get("request_id") or str(uuid.uuid4())
 
 
 @cache

@@ -31,12 +31,12 @@ LIMIT, MOST = 50, 200
 WINDOW = 2000
 """Rows of the index that one page looks at, where a condition has no index."""
 PARAMETERS = ("limit", "cursor")
-_LARGEST = 2**63 - 1
+LARGEST = 2**63 - 1
 
 
 def number(text: str) -> int:
     """The place of a row whose order is a number. Raises ValueError."""
-    if not (text.isascii() and text.isdecimal()) or int(text[:20]) > _LARGEST:
+    if not (text.isascii() and text.isdecimal()) or int(text[:20]) > LARGEST:
         raise ValueError("not the number of a row")
     return int(text)
 

@@ -7,13 +7,13 @@ from datetime import UTC, datetime, timedelta
 
 import httpx2
 import pytest
-import structlog
 from django.core.exceptions import ImproperlyConfigured
 from pytest_django import Settings
 
 from examples.payments import client
 from examples.payments.control import ProviderControl
 from examples.payments.faults import Fault
+from jobs.tracing import Trace, carrying
 
 
 def test_a_payment_goes_through_every_call(control: ProviderControl) -> None:
@@ -41,10 +41,16 @@ def test_the_key_reaches_the_provider_and_every_call_has_its_own_request_id(
 
 
 def test_a_call_carries_the_request_id_that_its_job_came_with(control: ProviderControl) -> None:
-    with structlog.contextvars.bound_contextvars(request_id="r-7"):
+    with carrying(Trace(request_id="r-7", traceparent="00-trace", job_id="j-1")):
+        client.hold("k-1", "o-1")
+    with carrying(Trace(job_id="j-1")):
         client.hold("k-1", "o-1")
 
-    assert [call["request_id"] for call in control.requests("POST /holds")] == ["r-7"]
+    calls = control.requests("POST /holds")
+    assert [(call["request_id"], call["traceparent"]) for call in calls] == [
+        ("r-7", "00-trace"),
+        ("j-1", None),
+    ]
 
 
 def test_the_search_says_until_when_it_is_complete(control: ProviderControl) -> None:
