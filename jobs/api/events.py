@@ -7,16 +7,15 @@ import time
 import uuid
 from typing import Any
 
-from django import forms
-from django_filters import NumberFilter
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from jobs.api.answers import EventFeed
 from jobs.api.views import JobView
 from jobs.curtain import Curtain
 from jobs.models import Event, Job
 from jobs.shown import happened, standing
-from workspaces.http.filtering import StrictFilters
+from workspaces.http.filtering import StrictFilters, Whole
 from workspaces.http.keyset import LARGEST, LIMIT, MOST
 
 LONGEST_WAIT = 20
@@ -27,19 +26,13 @@ WAITING_AT_ONCE = 2
 _places = threading.BoundedSemaphore(WAITING_AT_ONCE)
 
 
-class WholeFilter(NumberFilter):  # type: ignore[misc]  # django-filter has no types
-    """A whole number from `min_value` to `max_value`."""
-
-    field_class = forms.IntegerField
-
-
 class EventsQuery(StrictFilters):
     """From where on, how many, and how long to wait for the first."""
 
     parameters = ()
-    after = WholeFilter(min_value=0, max_value=LARGEST)
-    limit = WholeFilter(min_value=1, max_value=MOST)
-    wait = WholeFilter(min_value=0, max_value=LONGEST_WAIT)
+    after = Whole(min_value=0, max_value=LARGEST)
+    limit = Whole(min_value=1, max_value=MOST)
+    wait = Whole(min_value=0, max_value=LONGEST_WAIT)
 
     class Meta:
         model = Event
@@ -48,6 +41,9 @@ class EventsQuery(StrictFilters):
 
 class Events(JobView):
     """`GET` lists the events of a job, oldest first."""
+
+    filters = EventsQuery
+    gives = {"GET": {200: EventFeed}}
 
     def get(self, request: Request, slug: str, job_id: uuid.UUID) -> Response:
         """Events after `after`, and how the job stands. Ask again with `after` as it is answered.

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from django import forms
-from django_filters import ChoiceFilter, FilterSet, IsoDateTimeFilter
+from django_filters import ChoiceFilter, FilterSet, IsoDateTimeFilter, NumberFilter
 
 from workspaces.http.errors import InputInvalid
 from workspaces.http.keyset import PARAMETERS
@@ -48,6 +48,12 @@ class OnlyTrue(ChoiceFilter):  # type: ignore[misc]
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(choices=[("true", "true")], **kwargs)
+
+
+class Whole(NumberFilter):  # type: ignore[misc]
+    """A whole number from `min_value` to `max_value`."""
+
+    field_class = forms.IntegerField
 
 
 class MomentField(forms.DateTimeField):

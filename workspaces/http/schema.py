@@ -10,7 +10,13 @@ from collections.abc import Iterator
 from http import HTTPStatus
 from typing import Any
 
-from django_filters import BooleanFilter, ChoiceFilter, IsoDateTimeFilter, UUIDFilter
+from django_filters import (
+    BooleanFilter,
+    ChoiceFilter,
+    IsoDateTimeFilter,
+    NumberFilter,
+    UUIDFilter,
+)
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.types import OpenApiTypes
@@ -107,6 +113,9 @@ def _type_of(one: Any) -> Any:
         return OpenApiTypes.DATETIME
     if isinstance(one, BooleanFilter):
         return OpenApiTypes.BOOL
+    if isinstance(one, NumberFilter):
+        bounds = {"minimum": one.extra["min_value"], "maximum": one.extra["max_value"]}
+        return {"type": "integer", **bounds}
     longest = one.extra.get("max_length")
     if longest and not isinstance(one, ChoiceFilter):
         return {"type": "string", "minLength": 1, "maxLength": longest}

@@ -60,6 +60,7 @@ LOWEST = {
     "GET api-jobs": Role.VIEWER,
     "POST api-jobs": Role.OPERATOR,
     "GET api-job": Role.VIEWER,
+    "GET api-job-events": Role.VIEWER,
     "GET api-job-retry": Role.VIEWER,
     "POST api-job-retry": Role.OPERATOR,
     "POST api-job-cancel": Role.OPERATOR,
