@@ -122,3 +122,20 @@ def full(stack: Stack) -> Iterator[None]:
             yield
         finally:
             wire.config_set("maxmemory", "0")
+
+
+def test_a_broker_that_is_a_replica_for_a_while_stops_no_worker(
+    stack: Stack, workspace: Workspace
+) -> None:
+    """As after a failover, until the address leads to the new master."""
+    worker, lost = stack.worker.pid, stack.worker.log().count("Connection to broker lost")
+    with stack.wire() as wire:
+        wire.execute_command("REPLICAOF", "127.0.0.1", "1")
+        try:
+            wait_until(lambda: stack.worker.log().count("Connection to broker lost") > lost)
+            job = noop.s().enqueue(workspace=workspace, key="meanwhile")
+        finally:
+            wire.execute_command("REPLICAOF", "NO", "ONE")
+    Job.objects.filter(pk=job.pk).update(wake_at=Now())
+    assert ended(job).state == "succeeded"
+    assert (stack.worker.pid, is_alive(stack.worker)) == (worker, True)
