@@ -87,12 +87,6 @@ def no_earlier_failures() -> None:
     cache.delete(counter_of("127.0.0.1"))
 
 
-@pytest.fixture(autouse=True)
-def _no_failures_from_before() -> None:
-    """Bad tokens of an earlier test are not held against this one's address."""
-    cache.clear()
-
-
 @pytest.fixture
 def acme(transactional_db: None) -> Workspace:
     return Workspace.objects.create(slug="acme", name="Acme")
