@@ -46,7 +46,7 @@ TOGETHER = -n auto --dist loadfile
 test: $(VENV)/.dev $(if $(CHROMIUM),$(VENV)/.e2e)
 	$(PYTEST) $(TOGETHER) --ignore=tests/console --ignore=tests/acceptance
 	export FIREDOOR_TEST_DB=sqlite; $(PYTEST) $(TOGETHER) --ignore=tests/console
-	$(PYTEST) tests/acceptance
+	$(PYTEST) $(TOGETHER) tests/acceptance
 ifneq ($(CHROMIUM),)
 	export CHROMIUM=$(CHROMIUM); $(PYTEST) tests/console
 else
