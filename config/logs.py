@@ -15,7 +15,7 @@ from typing import Any, cast
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
-from workspaces.redaction import redact, scrub
+from workspaces.redaction import redact, scrub_within
 
 
 def name_the_work(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
@@ -44,7 +44,7 @@ def scrub_event(_logger: WrappedLogger, _method: str, event: EventDict) -> Event
 def scrubbed(event: Mapping[str, Any]) -> dict[str, Any]:
     """``event`` as plain JSON, without what is secret by its name or by its shape."""
     hidden = redact({name: _plain(value) for name, value in event.items()})
-    return {name: _scrubbed(value) for name, value in cast("dict[str, Any]", hidden).items()}
+    return {name: scrub_within(value) for name, value in cast("dict[str, Any]", hidden).items()}
 
 
 def _plain(value: object) -> object:
@@ -60,18 +60,6 @@ def _plain(value: object) -> object:
             return value.isoformat()
         case _:
             return str(value)
-
-
-def _scrubbed(value: object) -> object:
-    match value:
-        case str():
-            return scrub(value)
-        case dict():
-            return {name: _scrubbed(inner) for name, inner in value.items()}
-        case list():
-            return [_scrubbed(inner) for inner in value]
-        case _:
-            return value
 
 
 def configure(level: str, style: str) -> dict[str, Any]:

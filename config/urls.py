@@ -12,6 +12,7 @@ urlpatterns = [
     path("api/schema/", openapi.SchemaView.as_view(), name="api-schema"),
     path("api/docs/", openapi.page, name="api-docs"),
     path("api/problems/", problems.page, name="api-problems"),
+    path("api/v1/workspaces/", include("workspaces.api.urls")),
     path(f"{WORKSPACE}jobs/", include("jobs.api.urls")),
 ]
 handler400 = "config.refusals.bad_request"

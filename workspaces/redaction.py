@@ -149,6 +149,19 @@ def scrub(text: str, secrets: Iterable[str] = ()) -> str:
     return clean
 
 
+def scrub_within(value: object) -> object:
+    """A JSON value with every text in it scrubbed; names are kept."""
+    match value:
+        case str():
+            return scrub(value)
+        case dict():
+            return {name: scrub_within(inner) for name, inner in value.items()}
+        case list():
+            return [scrub_within(inner) for inner in value]
+        case _:
+            return value
+
+
 @contextmanager
 def knowing(secrets: frozenset[str]) -> Iterator[None]:
     """Let ``scrub`` recognise ``secrets`` in this thread while the block lasts."""

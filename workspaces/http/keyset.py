@@ -99,6 +99,19 @@ class Keyset(Generic[Row]):
         self._set_links([self._of(row) for row in found], edge)
         return found
 
+    def all_from_here(self, rows: QuerySet[Row], wanted: Selection) -> QuerySet[Row]:
+        """Every row from where the page begins, in the order of the list: for a stream."""
+        matching = (
+            rows.filter(wanted.led) if wanted.also is None else rows.filter(wanted.led, wanted.also)
+        )
+        if wanted.low is not None:
+            matching = matching.filter(**{f"{self._field}__gte": wanted.low})
+        return self._ordered(matching, wanted)
+
+    def url_after(self, value: Any) -> str:
+        """Where the list goes on after the row of this value."""
+        return str(self._url(Place(self._on, value)))
+
     def answer(self, results: Sequence[Any]) -> Response:
         """The page as it is sent."""
         links = {"next": self._url(self._next), "previous": self._url(self._previous)}

@@ -6,8 +6,10 @@ from typing import Any, ClassVar, NoReturn
 
 from django.core.serializers.json import DjangoJSONEncoder
 from django.db import models
+from django.db.models import F
 
 from workspaces.errors import RecordKept
+from workspaces.models.newest import NewestFirst
 from workspaces.models.workspace import Workspace
 
 _AUDIT_KEPT = "an audit event stays as it was written; record a new one"
@@ -59,10 +61,10 @@ class AuditEvent(models.Model):
     class Meta:
         ordering: ClassVar[list[str]] = ["-id"]
         indexes: ClassVar[list[models.Index]] = [
-            models.Index(fields=["workspace", "-id"], name="audit_of_workspace"),
-            models.Index(fields=["object_type", "object_id"], name="audit_of_object"),
+            models.Index(F("workspace"), NewestFirst(), name="audit_newest"),
+            models.Index(F("workspace"), F("actor"), NewestFirst(), name="audit_newest_of_actor"),
             models.Index(fields=["workspace", "created_at"], name="audit_of_time"),
-            models.Index(fields=["workspace", "actor", "-id"], name="audit_of_actor"),
+            models.Index(fields=["object_id"], name="audit_of_object_id"),
             models.Index(fields=["request_id"], name="audit_of_request"),
         ]
 

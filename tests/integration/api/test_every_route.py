@@ -57,6 +57,9 @@ def _walk(patterns: list[Any], params: tuple[str, ...] = ()) -> Iterator[Route]:
 
 ROUTES = [route for route in _walk(get_resolver().url_patterns) if route.name.startswith("api-")]
 LOWEST = {
+    "GET api-workspace": Role.VIEWER,
+    "POST api-workspace-close": Role.ADMIN,
+    "GET api-audit": Role.OPERATOR,
     "GET api-jobs": Role.VIEWER,
     "POST api-jobs": Role.OPERATOR,
     "GET api-job": Role.VIEWER,

@@ -85,13 +85,13 @@ def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield from nodes(inner)
 
 
-def plans(me: Caller, path: str) -> list[dict[str, Any]]:
-    """Every node of the plan of every query about jobs that the request makes."""
+def plans(me: Caller, path: str, table: str = "jobs_job") -> list[dict[str, Any]]:
+    """Every node of the plan of every query of a table that the request makes."""
     with CaptureQueriesContext(connection) as captured:
         assert me.get(path).status_code == 200
     found: list[dict[str, Any]] = []
     for query in captured.captured_queries:
-        if 'FROM "jobs_job"' in query["sql"]:
+        if f'FROM "{table}"' in query["sql"]:
             with connection.cursor() as cursor:
                 cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {query['sql']}")
                 (raw,) = cursor.fetchone()

@@ -22,6 +22,7 @@ from schemathesis.specs.openapi.checks import negative_data_rejection, positive_
 
 from tests.integration.api.conftest import Caller
 from tests.integration.api.test_every_route import things_of
+from workspaces.http.authentication import counter_of
 from workspaces.models import Workspace
 from workspaces.permissions import Role
 
@@ -77,6 +78,8 @@ def test_the_server_keeps_to_it_whatever_it_is_sent(
     schema = schemathesis.openapi.from_dict(json.loads(me.get("/api/schema/").content))
     known = {"slug": acme.slug, **{name: str(one) for name, one in things_of(acme, ledger).items()}}
     operations: list[Any] = [found.ok() for found in schema.get_all_operations()]  # type: ignore[union-attr]
+    # Closing the workspace would end the token that all others are tried with.
+    operations.sort(key=lambda operation: operation.path.endswith("/close/"))
     for operation in operations:
         cache.clear()  # bad tokens are sent on purpose, and counted
         _tried(operation, mode, known, live_server.url, me.secret)
@@ -95,6 +98,7 @@ def _tried(
     )
     @given(operation.as_strategy(generation_mode=mode))
     def send(case: Any) -> None:
+        cache.delete(counter_of("127.0.0.1"))  # it tries bad tokens too, more than are let try
         names = set(case.path_parameters or {})
         case.path_parameters = {name: known[name] for name in names}
         case.call_and_validate(
