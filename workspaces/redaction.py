@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
@@ -160,6 +160,25 @@ def scrub_within(value: object) -> object:
             return [scrub_within(inner) for inner in value]
         case _:
             return value
+
+
+def is_harmless(fields: Mapping[str, object]) -> bool:
+    """Whether ``redact`` and ``scrub`` would surely change nothing in these fields.
+
+    One look at all of them together, for what is asked often. False says nothing: look closer.
+    """
+    if _current.get():
+        return False
+    texts = []
+    for name, value in fields.items():
+        if _means_a_secret(name):
+            return False
+        if isinstance(value, str):
+            texts.append(value)
+        elif value is not None and not isinstance(value, (bool, int, float)):
+            return False
+    whole = "\n".join(texts)
+    return "\x00" not in whole and _HINT.search(whole.casefold()) is None
 
 
 @contextmanager

@@ -11,7 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workspaces.redaction import _HINT, _SHAPES, HIDDEN, knowing, learn, redact, scrub, secrets_in
+from workspaces.redaction import (
+    _HINT,
+    _SHAPES,
+    HIDDEN,
+    is_harmless,
+    knowing,
+    learn,
+    redact,
+    scrub,
+    secrets_in,
+)
 
 CANARY = "canary-4711"
 
@@ -209,3 +219,44 @@ def test_whatever_has_the_shape_of_a_secret_is_looked_at(shape: re.Pattern[str])
         assert _HINT.search(text.casefold())
 
     is_looked_at()
+
+
+_PIECES = st.sampled_from(
+    [
+        "",
+        "plain",
+        "a\nb",
+        "token=abcd",
+        "\x00",
+        "Bearer abcdefgh",
+        "https://u:p@h",
+        CANARY,
+        "bas",
+        "ic ",
+    ]
+)
+_VALUES = st.none() | st.booleans() | st.integers() | st.lists(_PIECES).map("".join) | st.text()
+_NAMES = st.sampled_from(["event", "state", "password", "api_key", "kind", "said"])
+
+
+@given(st.dictionaries(_NAMES, _VALUES))
+def test_what_is_called_harmless_is_what_nothing_would_be_hidden_of(
+    fields: dict[str, object],
+) -> None:
+    shown = {
+        name: scrub(value) if isinstance(value, str) else value
+        for name, value in dict(redact(fields)).items()  # type: ignore[call-overload]
+    }
+    assert not is_harmless(fields) or shown == fields
+
+
+def test_the_line_that_every_job_logs_is_seen_to_be_harmless_at_one_look() -> None:
+    line = {"event": "job.attempt_closed", "state": "succeeded", "attempt": 1, "trace_id": ""}
+    assert is_harmless(line)
+    assert not is_harmless({**line, "token": 4711})
+    assert not is_harmless({**line, "inner": {"token": CANARY}})
+
+
+def test_nothing_is_harmless_where_a_secret_is_known() -> None:
+    with knowing(frozenset({CANARY})):
+        assert not is_harmless({"event": CANARY})
