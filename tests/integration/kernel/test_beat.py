@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from celery import current_app
 from django.db import OperationalError, connection
+from django.db.models.functions import Now
 
 from jobs import beat
 from jobs.beat import UpkeepScheduler
 from jobs.models import Job, Upkeep
 from jobs.sweep import UPKEEP, fault
-from tests.drills.kinds import noop
+from tests.drills.kinds import noop, shared
 from tests.integration.kernel.acting import claimed_elsewhere, expired, waiting
 from tests.integration.kernel.sessions import cut_off
 from workspaces.models import Workspace
 
 pytestmark = pytest.mark.django_db(transaction=True)
+
+YEAR = timedelta(days=365)
 
 
 @pytest.fixture
@@ -52,12 +56,70 @@ def test_a_tick_is_a_pass_and_the_next_is_a_second_later(
     assert [scheduler.tick(), scheduler.tick()] == [1.0, 1.0]
     first = Upkeep.objects.get(name=UPKEEP).passed_at
     expired(job)
-    assert scheduler.tick() == 1.0
+    scheduler.tick()
     job.refresh_from_db()
     assert (job.state, job.losses) == ("queued", 1)
     assert Upkeep.objects.get(name=UPKEEP).passed_at > first
     assert scheduler.schedule == {}, "schedules are rows"
     assert scheduler.info == "    . upkeep -> every 1 s"
+
+
+def due_in(job: Job, seconds: float, **values: Any) -> None:
+    """Let the job be woken in ``seconds``."""
+    Job.objects.filter(pk=job.pk).update(wake_at=Now() + timedelta(seconds=seconds), **values)
+
+
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A beat with so long a pause that what a test does falls into it."""
+    monkeypatch.setattr(beat, "INTERVAL", 200.0)
+
+
+def test_the_next_pass_comes_when_a_wait_is_over(
+    acme: Workspace, scheduler: UpkeepScheduler, slow: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    due_in(waiting(noop.s(), acme), 150, wait_reason="retry")
+    due_in(waiting(noop.s(), acme, "b"), 100, wait_reason="scheduled")
+    assert 0.2 <= scheduler.tick() < 101
+    monkeypatch.setattr(beat, "SHORTEST", 120.0)
+    assert scheduler.tick() == 120.0, "many waits make no more passes than this"
+
+
+def test_the_next_pass_comes_when_a_lease_ends(
+    acme: Workspace, scheduler: UpkeepScheduler, slow: None
+) -> None:
+    job = claimed_elsewhere(waiting(noop.s(), acme))
+    Job.objects.filter(pk=job.pk).update(lease_until=Now() + timedelta(seconds=100))
+    assert 0.2 <= scheduler.tick() < 101
+    Job.objects.filter(pk=job.pk).update(lease_until=Now() + timedelta(seconds=400))
+    assert scheduler.tick() == 200.0
+
+
+def test_a_lease_that_ended_and_cannot_be_reaped_makes_no_pass_come_early(
+    acme: Workspace, scheduler: UpkeepScheduler, slow: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost(acme)
+    monkeypatch.setattr(beat, "sweep", lambda: None)
+    assert scheduler.tick() == 200.0
+
+
+def test_a_backlog_whose_messages_may_be_lost_makes_no_pass_come_early(
+    acme: Workspace, scheduler: UpkeepScheduler, slow: None
+) -> None:
+    due_in(waiting(noop.s(), acme), 100, wait_reason="")
+    assert scheduler.tick() == 200.0
+
+
+def test_what_is_overdue_and_has_to_wait_for_others_makes_no_pass_come_early(
+    acme: Workspace, scheduler: UpkeepScheduler, slow: None
+) -> None:
+    for key in ("a", "b"):
+        claimed_elsewhere(waiting(shared.s(ledger=""), acme, key), lease_until=Now() + YEAR)
+    overdue = waiting(shared.s(ledger=""), acme, "c")
+    due_in(overdue, -100)
+    assert scheduler.tick() == 200.0
+    overdue.refresh_from_db()
+    assert overdue.publishes == 0, "it is overdue, and its share is full"
 
 
 def test_whatever_a_pass_raises_beat_goes_on_and_somebody_is_told(
