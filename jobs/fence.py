@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from jobs.states import AttemptOutcome, State
 from jobs.tracing import Trace
@@ -119,6 +119,11 @@ class Claim:
 class AttemptRecord:
     """What is kept of an attempt. Texts are scrubbed and within their limits already."""
 
+    WORDS: ClassVar[tuple[str, ...]] = (
+        *("classification", "reason", "step"),
+        *("error_class", "message", "traceback", "fingerprint"),
+    )
+
     outcome: AttemptOutcome
     classification: str = ""
     reason: str = ""
@@ -129,6 +134,11 @@ class AttemptRecord:
     fingerprint: str = ""
     cost: str | None = None
     provider_request_id: str = ""
+
+    @property
+    def says_nothing(self) -> bool:
+        """Whether there are no words in it, as of an attempt that simply succeeded."""
+        return not any(getattr(self, name) for name in self.WORDS)
 
     def params(self) -> dict[str, Any]:
         return {**self.__dict__, "outcome": self.outcome.value, "reason": self.reason[:300]}

@@ -1,10 +1,11 @@
 """How ``jobs.moves`` sends a statement: one text for both databases, prepared, sent again if lost.
 
 Statements are written once, with ``%(name)s`` parameters and a few marks that differ between the
-databases: ``@now``, ``@after(seconds)``, ``@json(x)``, ``@time(x)``, ``@greatest``. On PostgreSQL
-they go through a plain psycopg cursor, because Django's own binds on the client and so plans every
-statement anew (1.50 ms against 1.00 ms a job). States are literals, never parameters: a bound one
-cannot prove a partial index's predicate.
+databases: ``@now``, ``@after(seconds)``, ``@until(column)``, ``@json(x)``, ``@time(x)``,
+``@greatest``. On PostgreSQL they are prepared, because Django's own cursor binds on the client and
+so plans every statement anew (1.50 ms against 1.00 ms a job): ``jobs.prepared`` sends them, in a
+transaction a plain psycopg cursor. States are literals, never parameters: a bound one cannot prove
+a partial index's predicate.
 
 Kept connections never heal by themselves, and a worker sends none of Django's request signals that
 would close them, so every statement outside a transaction is sent again on a new connection when
@@ -22,7 +23,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property, lru_cache
 from typing import Any, TypeVar
-from weakref import WeakKeyDictionary
 
 import psycopg
 from django.db import (
@@ -33,7 +33,8 @@ from django.db import (
     connections,
     transaction,
 )
-from django.db.backends.base.base import BaseDatabaseWrapper
+
+from jobs import prepared
 
 T = TypeVar("T")
 Row = Sequence[Any]
@@ -41,12 +42,13 @@ Row = Sequence[Any]
 UNREACHABLE = (OperationalError, InterfaceError)
 _PAUSES = (0.0, 0.2, 1.0)
 _CONTENTION = frozenset({"40001", "40P01"})  # serialisation failure, deadlock
-_MARK = re.compile(r"@(now|after|json|time|uuid|greatest)\b(?:\((\w+)\))?")
+_MARK = re.compile(r"@(now|after|until|json|time|uuid|greatest)\b(?:\((\w+)\))?")
 # To the millisecond, as Django's own Now(): equal moments must compare equal as texts.
 _SQLITE_FORM = "'%%Y-%%m-%%d %%H:%%M:%%f'"
 _POSTGRESQL = {
     "now": "statement_timestamp()",
     "after": "(statement_timestamp() + %({0})s * interval '1 second')",
+    "until": "EXTRACT(EPOCH FROM {0} - statement_timestamp())::float8",
     "json": "%({0})s::jsonb",
     "time": "%({0})s::timestamptz",
     "uuid": "%({0})s::uuid",
@@ -55,6 +57,7 @@ _POSTGRESQL = {
 _SQLITE = {
     "now": f"STRFTIME({_SQLITE_FORM}, 'NOW')",
     "after": f"STRFTIME({_SQLITE_FORM}, 'NOW', %({{0}})s || ' seconds')",
+    "until": "((julianday({0}) - julianday('now')) * 86400.0)",
     "json": "%({0})s",
     "time": "%({0})s",
     "uuid": "%({0})s",
@@ -169,7 +172,10 @@ def _execute(sql: str, params: Mapping[str, Any]) -> list[Row]:
     text = _rendered(sql, database.vendor)
     if database.vendor == "postgresql":
         with database.wrap_database_errors:
-            cursor = _plain_cursor(database)
+            database.ensure_connection()
+            if prepared.serves(database.connection):
+                return prepared.send(database.connection, text, params)
+            cursor = psycopg.Cursor(database.connection)
             cursor.execute(text, params)
             return [] if cursor.rownumber is None else cursor.fetchall()
     with database.cursor() as wrapped:
@@ -181,18 +187,6 @@ def _execute(sql: str, params: Mapping[str, Any]) -> list[Row]:
 def _rendered(sql: str, vendor: str) -> str:
     marks = _POSTGRESQL if vendor == "postgresql" else _SQLITE
     return _MARK.sub(lambda m: marks[m[1]].replace("{0}", m[2] or ""), sql)
-
-
-_cursors: WeakKeyDictionary[Any, psycopg.Cursor[Any]] = WeakKeyDictionary()
-
-
-def _plain_cursor(database: BaseDatabaseWrapper) -> psycopg.Cursor[Any]:
-    database.ensure_connection()
-    raw = database.connection
-    cursor = _cursors.get(raw)
-    if cursor is None:
-        cursor = _cursors[raw] = psycopg.Cursor(raw)
-    return cursor
 
 
 def as_uuid(value: Any) -> uuid.UUID:

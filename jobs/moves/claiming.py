@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import time
 import uuid
-from datetime import datetime
-from typing import Any
 
 from django.db import connection
 
@@ -21,7 +19,7 @@ _CLAIM = Fenced(
         AND (g.workspace_id IS NULL OR g.workspace_id = jobs_job.workspace_id)
         AND g.closed_until > @now))""",
     answer="""attempt, kind, key, params, version, workspace_id, root_id, epoch, failures, losses,
-      deadline_at, retry_of_id, request_id, traceparent, @now, gate""",
+      @until(deadline_at), retry_of_id, request_id, traceparent, gate""",
 )
 # The claim may commit asynchronously: a crash that forgets it leaves the job queued, and the
 # fence tells the forgotten attempt from the next one. Intents and outcomes never do.
@@ -50,7 +48,6 @@ def claim(
     row = statement.send(params)
     if row is None:
         return None
-    now, deadline = _moment(row[14]), row[10]
     return Claim(
         fence=Fence(job_id, row[0], worker, lease),
         kill_at=kill_at,
@@ -63,15 +60,9 @@ def claim(
         epoch=row[7],
         failures=row[8],
         losses=row[9],
-        seconds_left=None if deadline is None else (_moment(deadline) - now).total_seconds(),
+        seconds_left=row[10],
         is_retry=row[11] is not None,
         request_id=row[12],
         traceparent=row[13],
-        gate=row[15],
-    )
-
-
-def _moment(value: Any) -> datetime:
-    return (
-        value if isinstance(value, datetime) else datetime.fromisoformat(value).replace(tzinfo=None)
+        gate=row[14],
     )
