@@ -4,6 +4,7 @@
 #   make serve   the console on what the demo left, at http://127.0.0.1:8000/admin/
 #   make coverage  what of jobs/ the tests reach, branches too; fails below the bar in pyproject.toml
 #   make lint    style, types, import direction, migrations, deployment checks
+#   make bench   speed beside raw Celery and others, docs/benchmarks.md; ARGS="recovery memory scale"
 #   make lock    pin requirements*.in again, for maintainers
 
 .DEFAULT_GOAL := help
@@ -16,7 +17,7 @@ FIND_PYTHON = for python in python3 python3.13 python3.12 python3.11 python3.14 
 	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	&& echo "$$python" && break; done
 
-.PHONY: help demo test coverage serve lint lock
+.PHONY: help demo test coverage serve lint bench lock
 help:
 	@sed -n 's/^#   //p' Makefile
 
@@ -35,6 +36,9 @@ $(VENV)/.dev: requirements-dev.txt $(VENV)/.runtime
 $(VENV)/.e2e: requirements-e2e.txt $(VENV)/.dev
 	@$(PIP) -r requirements-e2e.txt && touch $@
 
+$(VENV)/.bench: requirements-bench.txt $(VENV)/.dev
+	@$(PIP) -r requirements-bench.txt && touch $@
+
 demo: $(VENV)/.runtime
 	@$(PY) manage.py migrate --verbosity 0
 	@$(PY) manage.py demo
@@ -43,7 +47,7 @@ demo: $(VENV)/.runtime
 # Narrowed by ARGS, a part may select no test at all (exit code 5): that is no failure then.
 PYTEST = run() { $(PY) -m pytest "$$@" $(ARGS) || { c=$$?; [ $$c = 5 ] && [ -n '$(ARGS)' ]; }; }; run
 TOGETHER = -n auto --dist loadfile
-test: $(VENV)/.dev $(if $(CHROMIUM),$(VENV)/.e2e)
+test: $(VENV)/.bench $(if $(CHROMIUM),$(VENV)/.e2e)
 	$(PYTEST) $(TOGETHER) --ignore=tests/console --ignore=tests/acceptance
 	export FIREDOOR_TEST_DB=sqlite; $(PYTEST) $(TOGETHER) --ignore=tests/console
 	$(PYTEST) $(TOGETHER) tests/acceptance
@@ -61,7 +65,10 @@ serve: $(VENV)/.runtime
 	@$(PY) manage.py migrate --verbosity 0
 	@exec $(PY) manage.py serve
 
-lint: $(VENV)/.e2e
+bench: $(VENV)/.bench
+	@$(PY) -m benchmarks $(ARGS)
+
+lint: $(VENV)/.e2e $(VENV)/.bench
 	$(VENV)/bin/ruff check
 	$(VENV)/bin/ruff format --check
 	$(VENV)/bin/mypy
@@ -75,6 +82,6 @@ lint: $(VENV)/.e2e
 lock: $(VENV)/bin/python
 	@var="$$(mktemp -d)"; trap 'rm -rf "$$var"' EXIT; set -e; \
 	$(PY) -m venv "$$var/uv"; "$$var/uv/bin/pip" install --quiet uv==0.13.9; \
-	for name in requirements requirements-dev requirements-e2e; do \
+	for name in requirements requirements-dev requirements-e2e requirements-bench; do \
 	"$$var/uv/bin/uv" pip compile --quiet --universal --generate-hashes --no-emit-index-url \
 	--python-version 3.11 --custom-compile-command "make lock" "$$name.in" -o "$$name.txt"; done

@@ -16,8 +16,10 @@ PACKAGES = (
     "alerts",
     "webhooks",
     "examples",
+    "benchmarks",
     "tests",
 )
+LOCKS = ("requirements", "requirements-dev", "requirements-e2e", "requirements-bench")
 LONGEST_FILE = 500
 LONGEST_FUNCTION = 50
 VAGUE = {"utils", "util", "helpers", "helper", "common", "misc"}
@@ -66,11 +68,10 @@ def pins(file: str) -> set[str]:
 def test_every_pin_has_its_reason() -> None:
     page = (ROOT / "docs/dependencies.md").read_text().partition("## Considered")[0]
     explained = set(re.findall(r"^\| ([a-z0-9\[\]-]+) \|", page, re.M)) - {"package"}
-    files = ("requirements.in", "requirements-dev.in", "requirements-e2e.in")
-    assert explained == set().union(*map(pins, files))
+    assert explained == set().union(*(pins(f"{file}.in") for file in LOCKS))
 
 
-@pytest.mark.parametrize("file", ["requirements", "requirements-dev", "requirements-e2e"])
+@pytest.mark.parametrize("file", LOCKS)
 def test_locks_are_up_to_date_and_hashed(file: str) -> None:
     lock = (ROOT / f"{file}.txt").read_text()
     entries = re.findall(r"^([a-z0-9-]+)(?:\[[a-z,]+\])?==([^\s;\\]+)([^\n]*\\)?$", lock, re.M)

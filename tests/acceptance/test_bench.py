@@ -1,0 +1,57 @@
+"""The benchmark runs from end to end and prints what programs read. No time decides here."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.timeout(500)
+
+ROOT = Path(__file__).parents[2]
+RATES = {"raw", "results", "procrastinate", "firedoor", "firedoor_1_step", "firedoor_3_steps"}
+RATIOS = {"ratio_raw", "ratio_results", "ratio_procrastinate"}
+OTHERS = {
+    *("enqueue_many_per_s", "delay_per_s", "ratio_enqueue", "statements_per_job"),
+    *("recovery_s", "recovery_longest_s", "lease_s", "recovered_in_time"),
+    *("child_growth", "parent_growth", "memory_jobs"),
+    *("ratio_claim", "ratio_pass", "claim_ms_large", "pass_ms_large"),
+}
+
+
+@pytest.fixture(scope="module")
+def found() -> dict[str, Any]:
+    """The line of a run of every mode with very few jobs."""
+    few = ("--rounds", "1", "--share", "0.002", "--warm-up", "4")
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks", "compare", "recovery", "memory", "scale", *few],
+        cwd=ROOT,
+        env={"PATH": os.environ["PATH"]},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    line: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return line
+
+
+def test_the_last_line_has_every_figure(found: dict[str, Any]) -> None:
+    assert found.keys() >= RATES | RATIOS | OTHERS
+    assert all(found[name] > 0 for name in RATES | RATIOS)
+
+
+def test_a_job_costs_its_worker_two_statements_and_one_for_each_step(
+    found: dict[str, Any],
+) -> None:
+    assert found["statements_per_job"] == 3
+    assert found["statements_per_job_by_steps"] == {
+        "firedoor": 2,
+        "firedoor_1_step": 3,
+        "firedoor_3_steps": 5,
+    }
