@@ -233,6 +233,8 @@ SPECTACULAR_SETTINGS = {
         "StepState": [state.value for state in states.StepState],
         "AttemptOutcome": [outcome.value for outcome in states.AttemptOutcome],
         "Observation": [seen.value for seen in states.Observation],
+        "OperationState": [state.value for state in states.OperationState],
+        "ItemOutcome": [outcome.value for outcome in states.ItemOutcome],
         "RetryMode": ["resume", "restart"],
     },
     "SCHEMA_PATH_PREFIX": "/api/v1/workspaces/[^/]+",

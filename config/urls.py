@@ -13,7 +13,7 @@ urlpatterns = [
     path("api/docs/", openapi.page, name="api-docs"),
     path("api/problems/", problems.page, name="api-problems"),
     path("api/v1/workspaces/", include("workspaces.api.urls")),
-    path(f"{WORKSPACE}jobs/", include("jobs.api.urls")),
+    path(WORKSPACE, include("jobs.api.urls")),
 ]
 handler400 = "config.refusals.bad_request"
 handler403 = "config.refusals.forbidden"

@@ -8,7 +8,18 @@ from __future__ import annotations
 
 from rest_framework import serializers
 
-from jobs.states import AttemptOutcome, Cause, Effect, Observation, State, StepState, Verb, Word
+from jobs.states import (
+    AttemptOutcome,
+    Cause,
+    Effect,
+    ItemOutcome,
+    Observation,
+    OperationState,
+    State,
+    StepState,
+    Verb,
+    Word,
+)
 from jobs.states import WaitReason as Wait
 
 
@@ -175,3 +186,81 @@ class EventFeed(Answer):
     results = EventShown(many=True)
     after = serializers.IntegerField()
     job = StandingShown()
+
+
+class OperationLine(Answer):
+    """A bulk deed in a list."""
+
+    id = serializers.UUIDField()
+    workspace = serializers.CharField(help_text="Its slug.")
+    verb = serializers.CharField()
+    state = one_of(OperationState)
+    note = serializers.CharField(allow_blank=True, help_text="Why it is paused or stopped.")
+    selection = serializers.CharField()
+    frozen_at = serializers.DateTimeField(help_text="What came to match later is not in it.")
+    selected = serializers.IntegerField()
+    eligible = serializers.IntegerField(help_text="The others were skipped from the start.")
+    reason = serializers.CharField(allow_blank=True)
+    actor = serializers.CharField(help_text="In whose name its items are done.")
+    job_id = serializers.UUIDField(allow_null=True, help_text="The job that drives it.")
+    started_at = moment()
+    finished_at = moment()
+    resolved_at = moment()
+
+
+class OperationPage(Answer):
+    """A page of the list, newest first. The list ends where `next` is null."""
+
+    next = serializers.URLField(allow_null=True)
+    previous = serializers.URLField(allow_null=True)
+    results = OperationLine(many=True)
+
+
+class OperationCounts(Answer):
+    """How many items have each outcome."""
+
+    pending = serializers.IntegerField()
+    done = serializers.IntegerField()
+    skipped = serializers.IntegerField()
+    failed = serializers.IntegerField()
+
+
+class OperationShown(OperationLine):
+    """One bulk deed and how far it is."""
+
+    counts = OperationCounts()
+    not_done = serializers.DictField(
+        child=serializers.DictField(child=serializers.IntegerField()),
+        help_text="How many were skipped and failed, by the code of the reason.",
+    )
+    outward = serializers.DictField(
+        child=serializers.IntegerField(),
+        help_text="Calls to the outside that its plans meant to make, by effect.",
+    )
+    canary = serializers.IntegerField()
+    rate_per_minute = serializers.IntegerField(allow_null=True)
+    stop_after = serializers.IntegerField()
+    stop_ratio = serializers.FloatField()
+    resolution = serializers.CharField(allow_blank=True)
+
+
+class ItemShown(Answer):
+    """One item, and why it was not done if it was not."""
+
+    position = serializers.IntegerField()
+    object_id = serializers.CharField()
+    outcome = one_of(ItemOutcome)
+    code = serializers.CharField(allow_blank=True)
+    sentence = serializers.CharField(allow_blank=True)
+    result_id = serializers.CharField(
+        allow_blank=True, help_text="What came of it: of a retry, the successor."
+    )
+    done_at = moment()
+
+
+class ItemPage(Answer):
+    """A page of items in their order. The list ends where `next` is null."""
+
+    next = serializers.URLField(allow_null=True)
+    previous = serializers.URLField(allow_null=True)
+    results = ItemShown(many=True)

@@ -30,6 +30,10 @@ class JobView(WorkspaceView):
         if request.method == "POST" and (verb := self.verb_in(request)):
             require(self.actor, verb, self.workspace, Governing(job))
 
+    def deed(self, request: Request) -> str:
+        verb = self.verb_in(request)
+        return f"job.{verb}" if verb else ""
+
     def verb_in(self, request: Request) -> str | None:
         """What the POST would do; None where that cannot be told yet."""
         return self.verb

@@ -204,11 +204,14 @@ def visible_operation(pk: uuid.UUID | str, actor: Actor | User) -> Operation:
     except (ValueError, Operation.DoesNotExist):
         found = None
     if found is None or not allowed(as_actor(actor), "jobs.view", found.workspace_id):
-        raise OperationNotFound(
-            f"Nothing was done: there is no operation {str(pk)[:60]!r} that you may see. "
-            "Check the id."
-        )
+        raise no_such_operation(pk)
     return found
+
+
+def no_such_operation(pk: object) -> OperationNotFound:
+    return OperationNotFound(
+        f"Nothing was done: there is no operation {str(pk)[:60]!r} that you may see. Check the id."
+    )
 
 
 def _locked(seen: Operation) -> Operation:

@@ -16,6 +16,8 @@ def faults(declared: Any, told: Any, at: str = "") -> list[str]:
         return [f for n, one in enumerate(told) for f in faults(declared.child, one, f"{at}[{n}]")]
     if isinstance(declared, serializers.Serializer):
         return _faults_of_object(declared, told, at)
+    if isinstance(declared, serializers.URLField):  # Django's own check wants a top-level domain
+        return [] if str(told).startswith("http://testserver/") else [f"{at} {told!r}"]
     try:
         declared.run_validation(told)
     except ValidationError as error:

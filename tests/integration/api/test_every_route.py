@@ -69,6 +69,15 @@ LOWEST = {
     "POST api-job-cancel": Role.OPERATOR,
     "POST api-job-resolve": Role.OPERATOR,
     "POST api-job-reconcile": Role.OPERATOR,
+    "GET api-operations": Role.VIEWER,
+    "POST api-operations": Role.OPERATOR,
+    "GET api-operation": Role.VIEWER,
+    "GET api-operation-items": Role.VIEWER,
+    "POST api-operation-start": Role.OPERATOR,
+    "POST api-operation-pause": Role.OPERATOR,
+    "POST api-operation-go": Role.OPERATOR,
+    "POST api-operation-stop": Role.OPERATOR,
+    "POST api-operation-resolve": Role.OPERATOR,
 }
 every_route = pytest.mark.parametrize("route", ROUTES, ids=str)
 objects = pytest.mark.parametrize(
