@@ -64,7 +64,7 @@ class Api:
 
     def _count(self, what: str, key: str) -> int:
         with psycopg.connect(self.database) as connection:
-            row = connection.execute(f"SELECT count(*) FROM {what}", [key]).fetchone()  # type: ignore[arg-type] # noqa: S608
+            row = connection.execute(f"SELECT count(*) FROM {what}", [key]).fetchone()  # noqa: S608
         assert row is not None
         return int(row[0])
 
