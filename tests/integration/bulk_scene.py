@@ -75,15 +75,16 @@ def engine_of(operation: Operation) -> Job:
     return Job.objects.get(pk=operation.job_id)
 
 
-def turn(operation: Operation) -> Operation:
-    """One execution of the engine, whatever it had to wait for; its gate still holds it.
+def behind_its_pace(operation: Operation) -> None:
+    """Let it be late, which it makes good: two seconds of its rate at once."""
+    Operation.objects.filter(pk=operation.pk).update(paced_until=Now() - timedelta(hours=1))
 
-    Its pace is as if it were late, which it makes good: two seconds of its rate at once.
-    """
+
+def turn(operation: Operation) -> Operation:
+    """One execution of the engine, whatever it had to wait for; its gate still holds it."""
     engine = engine_of(operation)
     Job.objects.filter(pk=engine.pk, state=State.QUEUED).update(run_at=Now())
-    late = Now() - timedelta(hours=1)
-    Operation.objects.filter(pk=operation.pk).update(paced_until=late)
+    behind_its_pace(operation)
     runner.execute(ENGINE, engine.pk)
     operation.refresh_from_db()
     return operation

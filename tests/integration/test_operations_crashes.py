@@ -28,6 +28,7 @@ from jobs.worker import identity
 from tests.drills.ledger import effects
 from tests.integration.bulk_scene import (
     QUICK,
+    behind_its_pace,
     drafted,
     engine_of,
     member,
@@ -58,6 +59,7 @@ def acme() -> Workspace:
 
 def killed(operation: Operation) -> None:
     """One attempt of the engine in a process of its own, which must end by SIGKILL."""
+    behind_its_pace(operation)
     url = urlsplit(os.environ["DATABASE_URL"])
     environ = {
         **os.environ,
