@@ -69,7 +69,8 @@ def test_a_worker_writes_until_it_is_killed_and_for_a_lease_at_least(
     """The fence decides: while the database is away, giving up earlier would lose an outcome."""
     patience = []
     for key, limit in (("a", 900.0), ("b", 1.0)):
-        job = noop.s().enqueue(workspace=workspace, key=key)
+        job = noop.s().enqueue(workspace=workspace, key=key, countdown=60)
+        Job.objects.filter(pk=job.pk).update(run_at=Now())
         claim = moves.claim(job.pk, job.kind, worker="w", lease=60.0, time_limit=limit)
         assert claim is not None
         patience.append(round(claim.patience / 60))
