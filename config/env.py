@@ -10,6 +10,7 @@ names the variable and what to set. Values are never echoed: they may hold a pas
 import os
 import secrets
 import sys
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -203,7 +204,8 @@ def _database(url: str, var: Path, *, deployed: bool) -> dict[str, Any]:
     if not url:
         return {"ENGINE": DATABASE_ENGINES[1], "NAME": str(var / "firedoor.sqlite3")}
     try:
-        database: dict[str, Any] = dict(environ.Env.db_url_config(url))
+        with warnings.catch_warnings(action="ignore"):  # of a scheme it does not know it tells all
+            database: dict[str, Any] = dict(environ.Env.db_url_config(url))
     except Exception as error:  # noqa: BLE001 - the parser raises many types, some with the value
         raise EnvError(
             "DATABASE_URL cannot be read; write postgresql://user:password@host:5432/name"

@@ -75,7 +75,7 @@ def _upkeep() -> None:
     while True:
         try:
             sweep()
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # a handler that exits must not end all upkeep
             logger.exception("upkeep.pass_failed")
             connection.close()
             fault.send_robust(sender=None, work="pass", error=error)

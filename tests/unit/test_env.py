@@ -4,6 +4,7 @@ import os
 import stat
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -154,3 +155,12 @@ def test_the_cache_is_the_brokers_server_in_other_words(broker: str, cache: str)
     assert cache_url(broker) == cache
     if cache.startswith("unix"):
         assert redis.from_url(cache).get_connection_kwargs()["path"] == "/run/a.sock"
+
+
+@pytest.mark.parametrize("url", ["//user:hunter22@db/firedoor", "odd://user:hunter22@db/firedoor"])
+def test_a_url_that_the_parser_warns_about_is_not_echoed_by_its_warning(url: str) -> None:
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        with pytest.raises(EnvError):
+            load({"DATABASE_URL": url, "FIREDOOR_ENVIRONMENT": "local"})
+    assert said == []
