@@ -21,3 +21,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     chosen = [item for item in items if item.get_closest_marker("sqlite")]
     config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
     items[:] = chosen
+
+
+@pytest.fixture(autouse=True)
+def _no_server_of_an_earlier_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The web application, once a live server has loaded it, lets no thread run jobs inline."""
+    from jobs import publish
+
+    monkeypatch.setattr(publish._Drains, "serving", False)

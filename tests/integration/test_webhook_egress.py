@@ -70,8 +70,11 @@ def receiving(
 
 
 def _read(client: socket.socket) -> bytes:
+    """The whole request: with some of it unread, closing would reset the connection."""
     got = b""
-    while b"\r\n\r\n" not in got:
+    while b"\r\n\r\n" not in got or not got.endswith(
+        (b"{}", b"length: 0\r\nconnection: close\r\n\r\n")
+    ):
         part = client.recv(65536)
         if not part:
             break
@@ -120,7 +123,7 @@ def test_a_request_says_what_it_was_given_and_nothing_of_this_machine(
         b"content-length: 2",
         b"connection: close",
     ]
-    assert body in (b"", b"{}")  # the body may come in a packet of its own
+    assert body == b"{}"
 
 
 @pytest.mark.parametrize("status", [b"301", b"302", b"307", b"308"])
