@@ -5,7 +5,9 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from django.db import connection
 from django.db.models.functions import Now
+from django.test.utils import CaptureQueriesContext
 
 from jobs import runner
 from jobs.models import Attempt, Event, Job, Lock, Step
@@ -59,6 +61,16 @@ def test_a_success_is_kept_thirty_days(workspace: Workspace, ledger: str) -> Non
     assert not Job.objects.filter(pk=job.pk).exists()
     assert not Step.objects.exists()
     assert not Attempt.objects.exists()
+
+
+def test_where_nothing_is_old_all_jobs_are_looked_at_once(
+    workspace: Workspace, ledger: str
+) -> None:
+    """Not once for each kind: among a million that took seconds, in which nothing else was done."""
+    ended(workspace, ledger)
+    with CaptureQueriesContext(connection) as queries:
+        assert prune() == 0
+    assert len([query for query in queries if '"jobs_job"' in query["sql"]]) == 1
 
 
 def test_an_unresolved_dead_letter_is_never_pruned(workspace: Workspace, ledger: str) -> None:
