@@ -128,6 +128,12 @@ def _settled(call: Call, recorded: Checkpoint) -> Happened | DidNotHappen:
     if not isinstance(answer, DidNotHappen):
         raise TypeError(f"reconcile of step {step.name!r} returned {type(answer).__name__}")
     left = call.journal.seconds_until_over(recorded)
+    if left is None:
+        raise Uncertain(
+            step.name,
+            "the provider denies it, but the process that started it cannot be seen from here "
+            "and nothing ends it at its time limit: it may still act",
+        )
     if left > 0:
         raise Defer(left, f"step {step.name}: the attempt that started it may still be running")
     return answer

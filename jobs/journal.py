@@ -7,7 +7,7 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from django.db import transaction
 from django.db.models import DurationField, ExpressionWrapper, F
@@ -17,14 +17,14 @@ from django.utils import timezone
 from jobs import locks, moves, shutdown
 from jobs.events import emit
 from jobs.fence import Claim, Standing
-from jobs.models import Attempt, Job
+from jobs.models import Job
 from jobs.models import Step as StepRow
+from jobs.over import seconds_until_over
 from jobs.params import OutputRejected, encode_output
 from jobs.statements import persist
-from jobs.states import AttemptOutcome, StepState, WaitReason
+from jobs.states import StepState, WaitReason
 from jobs.steps import Step
 from jobs.stops import CancelRequested, DeadlinePassed, Defer, LeaseLost, OutputUnusable
-from jobs.worker import is_gone
 from workspaces.redaction import learn, secrets_in
 
 
@@ -162,24 +162,9 @@ class Journal:
         self.noted(self._finish(step, text, ""))
         return text
 
-    def seconds_until_over(self, checkpoint: Checkpoint) -> float:
-        """How long until the attempt that wrote an intent can surely do nothing any more; 0: now.
-
-        It is over once its own worker reported an outcome (or a deferral, which leaves no row),
-        once its process is gone on this host, or once its hard time limit has passed.
-        """
-        left = ExpressionWrapper(F("kill_at") - Now(), output_field=DurationField())
-        writer = (
-            Attempt.objects.filter(
-                job_id=checkpoint.written_by or self.fence.job_id, number=checkpoint.attempt
-            )
-            .annotate(left=left)
-            .first()
-        )
-        if writer is None or writer.outcome != AttemptOutcome.LOST or is_gone(writer.worker):
-            return 0.0
-        left_over: timedelta = writer.left
-        return max(0.0, left_over.total_seconds())
+    def seconds_until_over(self, checkpoint: Checkpoint) -> float | None:
+        """How long until the attempt that wrote an intent is surely over; None: nobody can know."""
+        return seconds_until_over(checkpoint.written_by or self.fence.job_id, checkpoint.attempt)
 
     def lock(self, name: str, *, keep: bool) -> bool:
         """Take a named lock for this job; False while another job holds it."""

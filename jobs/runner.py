@@ -15,7 +15,6 @@ from functools import partial
 
 from django.conf import settings
 from django.db import connection, transaction
-from django.db.models import Q
 from structlog.contextvars import bound_contextvars
 
 from jobs import ending, gates, moves, registry, shutdown
@@ -26,6 +25,7 @@ from jobs.fence import AttemptRecord, Claim, Ended
 from jobs.heartbeat import HEARTBEAT
 from jobs.models import Attempt
 from jobs.outcomes import Again, Budget, Decision, Meaning, RateLimited, after_failure
+from jobs.over import REAPED, claimant, running_here
 from jobs.params import canonical, decode, encode_output
 from jobs.registry import KindSpec
 from jobs.run import Run
@@ -41,7 +41,6 @@ from jobs.stops import (
     Uncertain,
 )
 from jobs.tracing import carrying
-from jobs.worker import identity
 from workspaces.redaction import knowing, scrub, secrets_in
 
 logger = logging.getLogger(__name__)
@@ -66,7 +65,12 @@ def execute(kind: str, job_id: uuid.UUID) -> bool:
         logger.debug("job.nothing_to_claim", extra={"job_id": str(job_id)})
         return False
     secrets = secrets_in(json.loads(claim.params), spec.redact)
-    with bound_contextvars(**claim.words), knowing(secrets), carrying(claim.trace):
+    with (
+        bound_contextvars(**claim.words),
+        knowing(secrets),
+        carrying(claim.trace),
+        running_here(claim.fence),
+    ):
         _attempt(spec, claim)
     return True
 
@@ -77,7 +81,11 @@ def _claimed(spec: KindSpec, job_id: uuid.UUID) -> Claim | None:
         lease = spec.time_limit + INLINE_MARGIN
     try:
         return moves.claim(
-            job_id, spec.name, worker=identity(), lease=lease, time_limit=spec.time_limit
+            job_id,
+            spec.name,
+            worker=claimant(inline=settings.FIREDOOR_INLINE),
+            lease=lease,
+            time_limit=spec.time_limit,
         )
     except UNREACHABLE as error:
         logger.warning("job.claim_unavailable", extra={"job_id": str(job_id)})
@@ -292,5 +300,4 @@ def _closed_before(claim: Claim) -> bool:
     """
     fence = claim.fence
     mine = Attempt.objects.filter(job_id=fence.job_id, number=fence.attempt, worker=fence.worker)
-    reaped = Q(outcome__in=(AttemptOutcome.LOST, AttemptOutcome.TIMED_OUT), error_class="")
-    return mine.exclude(reaped).exists()
+    return mine.exclude(REAPED).exists()

@@ -27,13 +27,14 @@ from jobs.fence import AttemptRecord, Ended, Fence, words_of
 from jobs.models import Event, Job, Upkeep
 from jobs.models import Step as StepRow
 from jobs.outcomes import Budget, Decision, after_loss
+from jobs.over import has_ended
 from jobs.params import decode
 from jobs.publish import publish
 from jobs.registry import KindSpec
 from jobs.retention import prune
 from jobs.statements import bound_waiting
 from jobs.states import AttemptOutcome, Cause, State, StepState, WaitReason
-from jobs.worker import identity, is_gone
+from jobs.worker import identity
 from workspaces import idempotency
 
 logger = logging.getLogger(__name__)
@@ -150,7 +151,7 @@ def _expired() -> list[uuid.UUID]:
     late = list(running.filter(lease_until__lt=Now()).values_list("pk", flat=True)[:BATCH])
     if settings.FIREDOOR_INLINE:
         rows = running.values_list("pk", "worker")[:BATCH]
-        late += [pk for pk, worker in rows if is_gone(worker) and pk not in late]
+        late += [pk for pk, worker in rows if has_ended(worker) and pk not in late]
     return late
 
 
@@ -206,7 +207,7 @@ def _step_begun(job: Job) -> str:
 
 
 def _is_over(job: Job) -> bool:
-    if settings.FIREDOOR_INLINE and is_gone(job.worker):
+    if settings.FIREDOOR_INLINE and has_ended(job.worker):
         return True
     return Job.objects.filter(pk=job.pk, lease_until__lt=Now()).exists()
 

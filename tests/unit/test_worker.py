@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from jobs import worker
-from jobs.worker import identity, is_gone
+from jobs.worker import identity, is_alive, is_gone, is_limited, of_earlier_boot, unlimited
 
 SAY_WHO = "from jobs.worker import identity; print(identity(), flush=True)"
 
@@ -51,6 +51,23 @@ def test_a_child_is_another_worker_until_it_ends(other: subprocess.Popen[str]) -
     while other.poll() is None:
         assert not alive
     assert (name != identity(), alive, is_gone(zombie)) == (True, False, True)
+    assert not is_alive(zombie)
+
+
+def test_one_that_nothing_ends_at_its_limit_is_found_alike() -> None:
+    name = unlimited(identity())
+    another = unlimited(f"{identity().rpartition('/')[0]}/1")
+    assert (is_limited(identity()), is_limited(name)) == (True, False)
+    assert (is_alive(name), is_gone(name)) == (True, False)
+    assert (is_alive(another), is_gone(another)) == (False, True)
+
+
+def test_an_earlier_boot_is_one_of_a_host_of_this_name() -> None:
+    host, _boot, *rest = identity().split("/")
+    assert of_earlier_boot("/".join((host, "another", *rest)))
+    assert not of_earlier_boot(identity())
+    assert not of_earlier_boot("/".join(("elsewhere", "another", *rest)))
+    assert not of_earlier_boot("/".join((host, "-", *rest)))
 
 
 def test_a_zombie_counts_as_gone() -> None:
@@ -77,6 +94,7 @@ def test_of_another_place_nothing_is_known(part: int) -> None:
     parts[part] = "another"
     parts[4] = "1"
     assert not is_gone("/".join(parts))
+    assert not is_alive("/".join(parts))
 
 
 @pytest.mark.parametrize(
@@ -84,6 +102,8 @@ def test_of_another_place_nothing_is_known(part: int) -> None:
 )
 def test_nonsense_is_never_gone(name: str) -> None:
     assert not is_gone(name)
+    assert not is_alive(name)
+    assert not of_earlier_boot(name)
 
 
 def test_a_process_that_one_may_not_look_at_is_not_gone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -204,7 +204,7 @@ class Execution:
             raise Fails("transient", swallow=order.swallow)
         if self.world.effects[self.intent(name)]:
             return True
-        left = self.model.seconds_until_over(known)
+        left = self.model.seconds_until_over(known, self.worker)
         if left > 0:
             raise _deferred(left)
         return False

@@ -24,6 +24,7 @@ from tests.integration.kernel.interleavings.weave import (
 )
 
 FINAL = ("succeeded", "dead", "cancelled")
+ASK_AGAIN = 60.0  # while nothing ends a process that may still act
 GRACE = 60.0  # after so long without a pass, upkeep gives leases one more term
 
 
@@ -247,12 +248,17 @@ class Model:
 
     # --- who is over
 
-    def seconds_until_over(self, checkpoint: Checkpoint) -> float:
-        """How long the attempt that sent an intent may still act."""
+    def seconds_until_over(self, checkpoint: Checkpoint, asking: str) -> float:
+        """How long the attempt that sent an intent may still act, as far as ``asking`` can know.
+
+        A worker does one thing at a time: what it asks about itself, it does no more.
+        """
         ended = checkpoint.sender.attempts.get(checkpoint.attempt)
-        if ended is None or ended.outcome != "lost" or ended.worker in self.gone:
+        if ended is None or ended.outcome not in ("lost", "timed_out") or ended.worker in self.gone:
             return 0.0
-        return max(0.0, ended.kill_at - self.now)
+        if ended.worker == asking:
+            return 0.0
+        return ASK_AGAIN if self.inline else max(0.0, ended.kill_at - self.now)
 
 
 def fresh_intent(name: str, attempt: int, sender: Record, now: float) -> Checkpoint:

@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any
 
+from django.conf import settings
 from django.db import connection
 
 from jobs.journal import Journal
 from jobs.run import Run
+from jobs.worker import unlimited
 
 _PATIENCE = 60.0
 _local = threading.local()
@@ -77,7 +79,8 @@ class Process:
     def born(self) -> None:
         """Start anew, under a name that no process had before."""
         self.births += 1
-        self.name = f"{self.host}/boot/1/{self.births}/1"
+        name = f"{self.host}/boot/1/{self.births}/1"
+        self.name = unlimited(name) if settings.FIREDOOR_INLINE else name
         self.stopping = False
         self.run = self.journal = None
 

@@ -192,10 +192,10 @@ class Scene:
         Job.objects.filter(pk=job_id, state="running").update(lease_until=late)
 
     def passes(self, seconds: float) -> None:
-        """Time passes; whoever has reached its hard limit is no more."""
+        """Time passes; whoever has reached its hard limit is no more, unless it runs inline."""
         time_passes(self.stage, seconds + TICK)
         for process, (execution, _) in list(self.at_work.items()):
-            if execution.kill_at <= self.model.now:
+            if execution.kill_at <= self.model.now and not self.model.inline:
                 self.dies(process)
 
     # --- who may act

@@ -14,7 +14,7 @@ import pytest
 from django.conf import settings
 from django.db.models import F
 
-from jobs import journal, publish, runner, shutdown, sweep, tasks
+from jobs import over, publish, runner, shutdown, sweep, tasks
 from jobs.effects import Call
 from jobs.models import Attempt, Gate, Job, Operation, Step, Upkeep
 from jobs.statements import persist
@@ -74,12 +74,13 @@ def stage(patch: pytest.MonkeyPatch) -> Iterator[Stage]:
     """
     made = Stage()
     weave.register(lambda: made.world)
-    patch.setattr(runner, "identity", lambda: here().name)
+    patch.setattr(over, "claimant", lambda **_: here().name)
+    patch.setattr(runner, "claimant", lambda **_: here().name)
     patch.setattr(runner, "HEARTBEAT", _NoHeart())
     patch.setattr(runner, "persist", _closing)
     patch.setattr(sweep, "GRACE_AFTER", timedelta(seconds=GRACE))
-    for module in (journal, sweep):
-        patch.setattr(module, "is_gone", made.gone.__contains__)
+    patch.setattr(over, "is_gone", made.gone.__contains__)
+    patch.setattr(over, "is_alive", lambda name: name not in made.gone)
     for name in ("asked", "asked_soon"):
         patch.setattr(shutdown, name, lambda: is_here() and here().stopping)
     patch.setattr(tasks, "send", lambda wakes: made.wakes.extend(pk for pk, _ in wakes))
