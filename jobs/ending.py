@@ -11,7 +11,7 @@ from typing import Any
 
 from django.db import connection, transaction
 
-from jobs import events, locks, registry
+from jobs import events, locks, registry, shutdown
 from jobs.fence import Claim, Ended
 from jobs.models import Attempt, Event, Job
 from jobs.models import Step as StepRow
@@ -83,8 +83,8 @@ def _call_alone(job: Job, hook: registry.After) -> None:
     try:
         with transaction.atomic():
             hook(job, job.state, None)
-    except Exception as error:
-        if connection.closed_in_transaction:
+    except BaseException as error:
+        if connection.closed_in_transaction or shutdown.ends_process(error):
             raise
         name = f"{hook.__module__}.{hook.__qualname__}"
         with knowing(_secrets_of(job)):
@@ -111,8 +111,8 @@ def call_hook_again(event: Event) -> None:
 def _call_again(job: Job, hook: registry.After, state: str) -> None:
     try:
         hook(job, state, None)
-    except Exception as error:
-        if connection.closed_in_transaction:
+    except BaseException as error:
+        if connection.closed_in_transaction or shutdown.ends_process(error):
             raise
         with knowing(_secrets_of(job)):
             fault = scrub(f"{type(error).__name__}: {error}")[:500]

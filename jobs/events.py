@@ -16,6 +16,7 @@ from typing import Any
 from django.db import connection, transaction
 from django.db.models.functions import Now
 
+from jobs import shutdown
 from jobs.models import Event
 from workspaces.models import Workspace
 from workspaces.redaction import scrub
@@ -113,8 +114,8 @@ def _call(receiver: Receiver, event: Event) -> str | None:
     try:
         with transaction.atomic():
             receiver.function(event)
-    except Exception as error:
-        if connection.closed_in_transaction:
+    except BaseException as error:
+        if connection.closed_in_transaction or shutdown.ends_process(error):
             raise
         name = f"{receiver.function.__module__}.{receiver.function.__qualname__}"
         logger.exception("event.receiver_failed", extra={"event_id": event.pk, "receiver": name})

@@ -27,6 +27,9 @@ def register() -> None:
     classify_as(TimeoutError, subprocess.TimeoutExpired, again=retry, reason="timeout")
     classify_as(OperationalError, InterfaceError, again=retry, reason="database_unavailable")
     classify_as(DatabaseError, again=dead, reason="database_refused")
+    # Code that ends its process when it is called, such as a command line used as a library, is a
+    # mistake that every later try would meet again.
+    classify_as(SystemExit, again=dead, reason="exited")
     classify_as(PermissionError, again=dead, reason="not_permitted")
     _register_httpx2()
 

@@ -133,7 +133,7 @@ class Run:
             link = link.__cause__ or link.__context__
         return name if link is not None and link is raised else ""
 
-    def meaning_of(self, error: Exception) -> Meaning:
+    def meaning_of(self, error: BaseException) -> Meaning:
         """What an exception means for this kind."""
         return classify(
             error,

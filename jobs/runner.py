@@ -110,22 +110,22 @@ def _attempt(spec: KindSpec, claim: Claim) -> None:
             logger.warning("job.lease_lost")
         except Stop as stop:
             _stopped(run, stop)
-        except SystemExit:
-            _interrupted(run)
-            raise
-        except Exception as error:  # noqa: BLE001  it is classified, recorded, never hidden
+        except BaseException as error:  # it is classified, recorded, never hidden
+            if shutdown.ends_process(error):
+                _interrupted(run, error)
+                raise
             _failed(run, error)
         else:
             _succeeded(run, result)
 
 
-def _interrupted(run: Run) -> None:
+def _interrupted(run: Run, error: BaseException) -> None:
     """Give the job back where a stopping worker struck inside its handler.
 
-    Without the flag it is the hard time limit: this process dies within a moment, and the lease
-    tells.
+    Without the flag it is the hard time limit, or Ctrl-C: this process dies within a moment, and
+    the lease tells.
     """
-    if shutdown.asked_soon():
+    if isinstance(error, SystemExit) and shutdown.asked_soon():
         connection.close()  # it may be in mid-query
         _stopped(run, Defer(0.0, "its worker was stopped", wait=WaitReason.INTERRUPTED))
 
@@ -169,7 +169,7 @@ _STOPPED: dict[type[Stop], tuple[AttemptOutcome, Cause | None]] = {
 }
 
 
-def _failed(run: Run, error: Exception) -> None:
+def _failed(run: Run, error: BaseException) -> None:
     """Classify, decide, and move the job accordingly."""
     meaning = run.meaning_of(error)
     delay = run.spec.delay(
@@ -200,7 +200,7 @@ def _failed(run: Run, error: Exception) -> None:
     _close(end, run, follows=True)
 
 
-def _gate_closed(run: Run, error: Exception, delay: float) -> bool:
+def _gate_closed(run: Run, error: BaseException, delay: float) -> bool:
     """Close the gate that the provider's word is about; whether this job stands behind it.
 
     It then uses no budget: neither it nor its siblings will ask before the gate opens.

@@ -21,7 +21,7 @@ from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Now
 from django.dispatch import Signal
 
-from jobs import ending, events, moves, registry
+from jobs import ending, events, moves, registry, shutdown
 from jobs.errors import ParamsInvalid
 from jobs.fence import AttemptRecord, Ended, Fence, words_of
 from jobs.models import Event, Job, Upkeep
@@ -124,8 +124,8 @@ def _each(ids: list[uuid.UUID] | list[int], work: Callable[..., bool], done: Pas
             with transaction.atomic():
                 bound_waiting(LOCK_SECONDS)
                 count += work(each)
-        except Exception as error:
-            if not connection.is_usable():
+        except BaseException as error:
+            if shutdown.ends_process(error) or not connection.is_usable():
                 raise
             done.faults += 1
             logger.exception("sweep.row_failed", extra={"row": str(each), "work": work.__name__})

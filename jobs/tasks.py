@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Iterable
 from typing import Any
 
+from billiard.common import terminate_handler_fired  # type: ignore[attr-defined]  # new in 4.3
 from celery import Celery, Task, current_app, signals
 from celery.exceptions import SoftTimeLimitExceeded
 from kombu.exceptions import BatchPublishError  # type: ignore[attr-defined]  # new in 5.7
@@ -27,6 +28,10 @@ classify_as(
     reason="soft_time_limit",
     outcome=AttemptOutcome.TIMED_OUT,
 )
+
+
+# A child whose stop signal has struck meets SystemExit where it is; any other is the code's own.
+shutdown.struck = terminate_handler_fired
 
 
 @signals.worker_init.connect(weak=False)

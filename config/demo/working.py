@@ -45,7 +45,7 @@ def _work(stop: threading.Event) -> None:
     while not stop.wait(_PASS_SECONDS):
         try:
             sweep()
-        except Exception:
+        except (Exception, SystemExit):  # no handler must end the only thread that works
             logger.exception("demo.pass_failed")
             connection.close()
     connection.close()

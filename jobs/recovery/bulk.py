@@ -17,7 +17,7 @@ from django.db.models import DateTimeField, DurationField, ExpressionWrapper, F
 from django.db.models.functions import Coalesce, Greatest, Now
 from django.utils import timezone
 
-from jobs import registry
+from jobs import registry, shutdown
 from jobs.errors import Busy, OperationInvalid, Refused
 from jobs.failure import class_name
 from jobs.models import Job, Operation, OperationItem
@@ -32,7 +32,7 @@ from jobs.run import Run
 from jobs.statements import UNREACHABLE
 from jobs.states import AttemptOutcome, ItemOutcome, OperationState, State, Verb
 from jobs.steps import step
-from jobs.stops import Defer
+from jobs.stops import Defer, Stop
 from workspaces.actors import actor_named
 from workspaces.errors import FiredoorError
 from workspaces.permissions import SMALL_OPERATION, NotAllowed, require
@@ -142,7 +142,7 @@ def _acted(operation: Operation, item: OperationItem) -> Acted:
         failed = refusal.code in _FAILURES
         outcome = ItemOutcome.FAILED if failed else ItemOutcome.SKIPPED
         return Acted(outcome, refusal.code[:60], scrub(refusal.sentence))
-    except Exception as error:
+    except BaseException as error:
         if _is_no_fault_of_the_item(error):
             raise
         logger.exception("operation.item_failed", extra={"object_id": item.object_id})
@@ -155,9 +155,9 @@ def right_for(operation: Operation) -> str:
     return "operations.run" if operation.eligible <= SMALL_OPERATION else "operations.large"
 
 
-def _is_no_fault_of_the_item(error: Exception) -> bool:
+def _is_no_fault_of_the_item(error: BaseException) -> bool:
     """Whether the engine's own retry answers it: no database, a deadlock, or its time was up."""
-    if isinstance(error, UNREACHABLE):
+    if isinstance(error, (*UNREACHABLE, Stop)) or shutdown.ends_process(error):
         return True
     return classify(error, now=timezone.now()).outcome is AttemptOutcome.TIMED_OUT
 

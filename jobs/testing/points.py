@@ -19,6 +19,7 @@ from unittest import mock
 from jobs import run as run_module
 from jobs.effects import Call
 from jobs.fence import Fence
+from jobs.shutdown import Vanished
 from jobs.steps import Step
 from jobs.testing.running import leave_for_dead
 
@@ -26,8 +27,8 @@ When = Literal["before", "started", "during", "after"]
 Perform = Callable[[Call], object]
 
 
-class Died(BaseException):
-    """The process is gone. Neither an Exception nor a Stop, so nobody handles it.
+class Died(Vanished):
+    """The process is gone, so nobody handles it.
 
     *Hole:* ``finally`` blocks and ``except BaseException`` of a handler do run, which a real
     SIGKILL would not let them.

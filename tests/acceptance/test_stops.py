@@ -11,7 +11,7 @@ import pytest
 from tests.acceptance.stack import Stack, is_alive
 from tests.acceptance.watching import all_ended, ended, holding, outcomes, process_in
 from tests.drills.held import held
-from tests.drills.kinds import noop
+from tests.drills.kinds import noop, repeatable
 from tests.drills.ledger import effects
 from tests.waiting import wait_until
 from workspaces.models import Workspace
@@ -58,6 +58,22 @@ def test_a_stop_that_strikes_inside_a_step_uses_no_budget(
     assert (job.state, job.failures, job.losses, job.deferrals) == ("succeeded", 0, 0, 1)
     assert outcomes(job) == ["succeeded"]
     assert effects(ledger) == {"before": 1, "work": 2, "after": 1}
+
+
+def test_a_handler_that_exits_fails_once_and_its_worker_lives(
+    stack: Stack, workspace: Workspace, ledger: str
+) -> None:
+    jobs = [
+        repeatable.s(ledger=ledger, fault=fault).enqueue(workspace=workspace, key=fault)
+        for fault in ("exit", "none")
+    ]
+    exits, _ = all_ended(jobs)
+    row = exits.attempts.get()
+    told = (exits.state, exits.cause, exits.losses, row.error_class, row.reason)
+    assert told == ("dead", "terminal", 0, "SystemExit", "exited")
+    log = stack.worker.log()
+    assert "EncodeError" not in log
+    assert "WorkerLostError" not in log
 
 
 def test_children_that_start_slowly_replace_those_that_are_used_up(

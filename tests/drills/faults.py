@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -52,6 +53,7 @@ FAULTS: dict[str, Callable[[], Any]] = {
     "transient": lambda: _raise(Transient("try again")),
     "surely_not": lambda: _raise(Transient("not sent", happened=False)),
     "terminal": lambda: _raise(Terminal("never")),
+    "exit": lambda: sys.exit(3),
     "kill": _kill,
     "stall": _stall,
 }

@@ -283,12 +283,13 @@ def test_a_stopping_worker_gives_its_job_back_at_the_next_boundary(
 
 @pytest.mark.parametrize("asked", [True, False], ids=["cold stop", "hard time limit"])
 def test_a_system_exit_is_a_stop_only_if_one_was_asked_for(
-    acme: Workspace, ledger: str, stopping: Any, asked: bool
+    acme: Workspace, ledger: str, stopping: Any, asked: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The hard time limit arrives in the same way, and then this process dies: the lease tells."""
     job = waiting(repeatable.s(ledger=ledger), acme)
 
     def struck(_: object) -> None:
+        monkeypatch.setattr(shutdown, "struck", lambda: True)
         if asked:
             stopping()
         raise SystemExit

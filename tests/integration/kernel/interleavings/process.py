@@ -17,6 +17,7 @@ from django.db import connection
 
 from jobs.journal import Journal
 from jobs.run import Run
+from jobs.shutdown import Vanished
 from jobs.worker import unlimited
 
 _PATIENCE = 60.0
@@ -51,7 +52,7 @@ class Order:
     output: object = None
 
 
-class Died(BaseException):
+class Died(Vanished):
     """The process is gone: nobody handles this."""
 
 
