@@ -40,6 +40,10 @@ def _faults(spec: KindSpec) -> Iterator[checks.CheckMessage]:
         yield _error(spec, "E006", "a lease under 3 s is lost to any pause of the process")
     if not callable(spec.risk) and spec.risk not in (1, 2, 3):
         yield _error(spec, "E007", "risk is 1, 2 or 3, or a function of the job")
+    if spec.per_gate is not None and (spec.throttle is None or spec.per_workspace is not None):
+        yield _error(spec, "E010", "per_gate needs a throttle, and no per_workspace beside it")
+    if any(share is not None and share < 1 for share in (spec.per_gate, spec.per_workspace)):
+        yield _error(spec, "E011", "a share is at least 1")
     yield from _step_faults(spec)
 
 

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
+from django.conf import settings
 from django.db import transaction
 
 from jobs import moves, registry, tracing
 from jobs.errors import KeyConflict, KeyInvalid, KeyReserved, MomentInvalid
+from jobs.fence import Wake
 from jobs.gates import gate_of
 from jobs.models import Job
 from jobs.models.ids import uuid7
@@ -43,6 +45,7 @@ def enqueue(
     actor: Actor | User = SYSTEM,
     request_id: str = "",
     traceparent: str = "",
+    queue: str = "",
     reserved: bool = False,
 ) -> Job:
     """Record one intent; ``job.created`` says whether it is new.
@@ -50,7 +53,8 @@ def enqueue(
     The row stands or falls with the caller's transaction; the wake after commit is best effort
     and never fails or hangs the caller. The same key with the same params is a no-op that
     answers the *newest* job of the chain. ``workspace`` is a Workspace, its id or its slug;
-    ``eta`` an aware moment, ``countdown`` seconds; ``reserved`` lets the platform's own parts
+    ``eta`` an aware moment, ``countdown`` seconds; ``queue`` another one than
+    the kind's, for this job alone; ``reserved`` lets the platform's own parts
     use a reserved prefix. Without ``request_id`` and ``traceparent`` those of the request or job
     that enqueues are the new job's too. *Hole:* a key means "the same intent" only while its row
     is kept.
@@ -62,7 +66,7 @@ def enqueue(
     spec = kind if isinstance(kind, KindSpec) else registry.named(kind)
     when = _moment(eta, countdown)
     origin = Origin(_workspace_id(workspace), as_actor(actor).id, request_id, traceparent)
-    return _inserted(_row(spec, key, params, origin, eta=when, reserved=reserved))
+    return _inserted(_row(spec, key, params, origin, eta=when, queue=queue, reserved=reserved))
 
 
 def enqueue_many(
@@ -79,7 +83,9 @@ def enqueue_many(
     the order of their keys, hundreds a statement, and published in bulk.
     """
     origin = Origin(_workspace_id(workspace), as_actor(actor).id, request_id, traceparent)
-    rows = [_row(intent.spec, key, intent.params, origin) for intent, key in intents]
+    rows = [
+        _row(intent.spec, key, intent.params, origin, queue=intent.queue) for intent, key in intents
+    ]
     ordered = sorted(rows, key=lambda row: (row["kind"], row["key"]))
     with transaction.atomic():
         new: set[uuid.UUID] = set()
@@ -87,7 +93,7 @@ def enqueue_many(
             new |= moves.insert_many(batch)
         jobs = Job.objects.in_bulk(new)
         answered = [_answered(jobs.get(row["id"]), row) for row in rows]
-        after_commit([(job.pk, job.kind) for job in answered if job.created])
+        after_commit([Wake(job.pk, job.kind, job.queue) for job in answered if job.created])
     return answered
 
 
@@ -98,6 +104,8 @@ class Enqueueable(Protocol):
     def spec(self) -> KindSpec: ...
     @property
     def params(self) -> Mapping[str, object]: ...
+    @property
+    def queue(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -117,6 +125,7 @@ def _row(
     origin: Origin,
     *,
     eta: datetime | None = None,
+    queue: str = "",
     reserved: bool = False,
 ) -> dict[str, Any]:
     """A job's row, checked. Raises what ``enqueue`` raises about kind, key and params."""
@@ -131,7 +140,7 @@ def _row(
         "params": text,
         "digest": digest,
         "version": spec.version,
-        "queue": spec.queue,
+        "queue": _queue(spec, queue),
         "gate": gate_of(spec, arguments),
         "actor": origin.actor,
         "request_id": (origin.request_id or tracing.current().request_id)[:128],
@@ -139,8 +148,15 @@ def _row(
         "deadline": spec.deadline.total_seconds() if spec.deadline else None,
         "eta": eta,
         "waits": eta is not None,
-        "shared": spec.per_workspace is not None,
+        "shared": spec.is_shared,
     }
+
+
+def _queue(spec: KindSpec, asked: str) -> str:
+    """Where the job's messages go. Raises ValueError for a queue that nobody serves."""
+    if asked and asked not in settings.FIREDOOR_QUEUES:
+        raise ValueError(f"kind {spec.name}: there is no queue {asked!r}")
+    return asked or spec.queue
 
 
 def _batches(rows: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
@@ -161,7 +177,7 @@ def _inserted(row: dict[str, Any]) -> Job:
     job = Job.objects.get(pk=row["id"])
     job.created = True
     if not row["waits"]:
-        after_commit([(job.pk, job.kind)])
+        after_commit([Wake(job.pk, job.kind, job.queue)])
     return job
 
 

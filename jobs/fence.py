@@ -5,10 +5,18 @@ from __future__ import annotations
 import time
 import uuid
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from jobs.states import AttemptOutcome, State
 from jobs.tracing import Trace
+
+
+class Wake(NamedTuple):
+    """Whom a message is about and where it goes; without a queue, to that of its kind."""
+
+    job_id: uuid.UUID
+    kind: str
+    queue: str = ""
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar
 
@@ -34,6 +34,11 @@ class Intended:
 
     spec: KindSpec
     params: Mapping[str, object]
+    queue: str = ""
+
+    def on(self, queue: str) -> Intended:
+        """The same in another queue than its kind's."""
+        return replace(self, queue=queue)
 
     def enqueue(
         self,
@@ -57,6 +62,7 @@ class Intended:
             actor=actor,
             request_id=request_id,
             traceparent=traceparent,
+            queue=self.queue,
         )
 
 
@@ -117,6 +123,7 @@ def job_kind(
     lease: timedelta = timedelta(seconds=60),
     throttle: str | Callable[..., str] | None = None,
     per_workspace: int | None = None,
+    per_gate: int | None = None,
     alert: str | None = "dead_letter",
     retention: timedelta = timedelta(days=30),
     retention_dead: timedelta = timedelta(days=180),

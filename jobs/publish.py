@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import threading
 import time
-import uuid
 from collections.abc import Sequence
 
 from django.conf import settings
@@ -18,6 +17,7 @@ from django.db import transaction
 
 from jobs import registry, tasks
 from jobs.drain import drain
+from jobs.fence import Wake
 
 logger = logging.getLogger(__name__)
 
@@ -37,13 +37,13 @@ class _Drains:
     thread = threading.local()
 
 
-def after_commit(wakes: Sequence[tuple[uuid.UUID, str]]) -> None:
-    """Wake workers for jobs, as ``(id, kind)``, once the caller's transaction has committed.
+def after_commit(wakes: Sequence[Wake]) -> None:
+    """Wake workers for jobs, once the caller's transaction has committed.
 
-    Jobs of a kind with a share per workspace are left to the upkeep pass, which counts.
+    Jobs of a kind with a share are left to the upkeep pass, which counts.
     """
     if not settings.FIREDOOR_INLINE:
-        wakes = [(job_id, kind) for job_id, kind in wakes if not _is_shared(kind)]
+        wakes = [wake for wake in wakes if not _is_shared(wake.kind)]
     if wakes:
         # A plain function: of one that raised, Django logs the __qualname__, which a partial lacks.
         transaction.on_commit(lambda: publish(wakes), robust=True)
@@ -51,16 +51,16 @@ def after_commit(wakes: Sequence[tuple[uuid.UUID, str]]) -> None:
 
 def _is_shared(kind: str) -> bool:
     spec = registry.find(kind)
-    return spec is not None and spec.per_workspace is not None
+    return spec is not None and spec.is_shared
 
 
-def publish(wakes: Sequence[tuple[uuid.UUID, str]]) -> bool:
+def publish(wakes: Sequence[Wake]) -> bool:
     """Publish wakes now; False if the broker could not be reached (skipped for 5 s then)."""
     if settings.FIREDOOR_INLINE:
         if not _Drains.serving or getattr(_Drains.thread, "works", False):
             drain()
         return True
-    known = [(job_id, kind) for job_id, kind in wakes if registry.find(kind) is not None]
+    known = [wake for wake in wakes if registry.find(wake.kind) is not None]
     if time.monotonic() < _Broker.skip_until:
         return False
     try:

@@ -53,11 +53,17 @@ class KindSpec:
     lease: timedelta = timedelta(seconds=60)
     throttle: str | Callable[..., str] | None = None
     per_workspace: int | None = None
+    per_gate: int | None = None
     alert: str | None = "dead_letter"
     retention: timedelta = timedelta(days=30)
     retention_dead: timedelta = timedelta(days=180)
     before_hooks: list[Before] = field(default_factory=list)
     after_hooks: list[After] = field(default_factory=list)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether only so many are under way at once: the upkeep pass alone then publishes them."""
+        return self.per_workspace is not None or self.per_gate is not None
 
     def step_named(self, name: str) -> Step[..., Any] | None:
         """The declared step behind a stored name (``page:17`` belongs to ``page``)."""

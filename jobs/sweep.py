@@ -21,9 +21,9 @@ from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Now
 from django.dispatch import Signal
 
-from jobs import ending, events, moves, registry, shutdown
+from jobs import ending, events, gates, moves, registry, shutdown
 from jobs.errors import ParamsInvalid
-from jobs.fence import AttemptRecord, Ended, Fence, words_of
+from jobs.fence import AttemptRecord, Ended, Fence, Wake, words_of
 from jobs.models import Event, Job, Upkeep
 from jobs.models import Step as StepRow
 from jobs.outcomes import Budget, Decision, after_loss
@@ -86,6 +86,7 @@ def sweep(*, reap_now: bool = False, after_outage: bool = False) -> Pass:
     done.buried = _each(_past_deadline(), _bury_late, done)
     done.buried += _each(_unstartable(), _bury_unstartable, done)
     done.delivered = _each(_undelivered(), _deliver, done)
+    _each(gates.to_probe(), gates.let_one_through, done)
     done.published = _publish_due()
     if _due_every(PRUNE_EVERY, "prune"):
         done.pruned = prune()
@@ -303,10 +304,10 @@ def _publish_due() -> int:
     moves.park_behind_gates(RELEASE_SPREAD)
     with transaction.atomic():
         due = _due()
-        for job_id, kind in due:
-            if registry.find(kind) is None:
-                moves.mark_unstartable(job_id)
-        if not publish([(job_id, kind) for job_id, kind in due if registry.find(kind) is not None]):
+        for wake in due:
+            if registry.find(wake.kind) is None:
+                moves.mark_unstartable(wake.job_id)
+        if not publish(due):
             transaction.set_rollback(True)
             return 0
     return len(due)
@@ -320,13 +321,14 @@ def _mark_unknown() -> None:
         moves.mark_unstartable(job_id)
 
 
-def _due() -> list[tuple[uuid.UUID, str]]:
-    shares = {
-        spec.name: spec.per_workspace for spec in registry.KINDS.values() if spec.per_workspace
-    }
-    due = moves.take_due(BATCH, list(shares))
-    for kind, share in shares.items():
-        due += moves.take_shares(kind, share, BATCH)
+def _due() -> list[Wake]:
+    shared = [spec for spec in registry.KINDS.values() if spec.is_shared]
+    due = moves.take_due(BATCH, [spec.name for spec in shared])
+    for spec in shared:
+        if spec.per_workspace is not None:
+            due += moves.take_shares(spec.name, spec.per_workspace, BATCH)
+        elif spec.per_gate is not None:
+            due += moves.take_gate_shares(spec.name, spec.per_gate, BATCH)
     return due
 
 

@@ -19,6 +19,7 @@ from kombu.exceptions import BatchPublishError  # type: ignore[attr-defined]  # 
 from kombu.exceptions import OperationalError as BrokerUnreachable
 
 from jobs import registry, runner, shutdown
+from jobs.fence import Wake
 from jobs.outcomes import Again, classify_as
 from jobs.states import AttemptOutcome
 
@@ -82,8 +83,8 @@ def _add(app: Celery, spec: registry.KindSpec) -> None:
     )
 
 
-def send(wakes: Iterable[tuple[uuid.UUID, str]]) -> None:
-    """Publish a message for each ``(job id, kind)``, many in one round trip.
+def send(wakes: Iterable[Wake | tuple[uuid.UUID, str]]) -> None:
+    """Publish a message for each job, many in one round trip; a pair has its kind's queue.
 
     Bounded to about a second while the broker is refused or frozen. Raises BrokerUnreachable;
     some of the messages may have been sent then, which costs an empty claim each.
@@ -91,18 +92,19 @@ def send(wakes: Iterable[tuple[uuid.UUID, str]]) -> None:
     producer = _producer()
     try:
         with producer.batch():
-            for job_id, kind in wakes:
-                _publish(producer, current_app.tasks[kind], job_id)
+            for wake in wakes:
+                _publish(producer, Wake(*wake))
     except BatchPublishError as error:
         raise BrokerUnreachable(str(error)) from error
 
 
-def _publish(producer: Any, task: Task[Any, Any], job_id: uuid.UUID) -> None:
+def _publish(producer: Any, wake: Wake) -> None:
     """One message as Celery makes it. Its trace is in the job's row, so no signal is sent."""
+    task: Task[Any, Any] = current_app.tasks[wake.kind]
     message = current_app.amqp.as_task_v2(
         uuid.uuid4().hex,
         task.name,
-        (str(job_id),),
+        (str(wake.job_id),),
         soft_time_limit=task.soft_time_limit,
         time_limit=task.time_limit,
         ignore_result=True,
@@ -110,7 +112,7 @@ def _publish(producer: Any, task: Task[Any, Any], job_id: uuid.UUID) -> None:
     producer.publish(
         message.body,
         exchange="",
-        routing_key=registry.named(task.name).queue,
+        routing_key=wake.queue or registry.named(task.name).queue,
         serializer="json",
         headers=message.headers,
         **message.properties,

@@ -23,14 +23,14 @@ WAKES = 3  # the third one comes a minute and a half after the first
 QUEUED = Job.objects.filter(state=State.QUEUED)
 
 
-def _shared_kinds() -> list[str]:
-    return [spec.name for spec in registry.KINDS.values() if spec.per_workspace]
+def _kinds_with(share: str) -> list[str]:
+    return [spec.name for spec in registry.KINDS.values() if getattr(spec, share)]
 
 
-def _share_in_use() -> Exists:
-    """Whether a job of the same kind and workspace runs or is published."""
+def _share_in_use(*more: str) -> Exists:
+    """Whether a job of the same kind and workspace, and ``more`` columns, runs or is published."""
     under_way = Q(state=State.RUNNING) | Q(state=State.QUEUED, publishes__gt=0, wake_at__gt=Now())
-    same = {"kind": OuterRef("kind"), "workspace_id": OuterRef("workspace_id")}
+    same = {name: OuterRef(name) for name in ("kind", "workspace_id", *more)}
     return Exists(Job.objects.filter(under_way, **same))
 
 
@@ -44,7 +44,8 @@ def unpublished(_sight: Sight) -> Answer:
     long_ago = Now() - PATIENCE
     due = Q(run_at__lt=long_ago) if settings.FIREDOOR_INLINE else Q(wake_at__lt=long_ago)
     rows = QUEUED.filter(due, kind__in=list(registry.KINDS)).exclude(behind_closed_gate())
-    rows = rows.exclude(Q(_share_in_use(), kind__in=_shared_kinds()))
+    rows = rows.exclude(Q(_share_in_use(), kind__in=_kinds_with("per_workspace")))
+    rows = rows.exclude(Q(_share_in_use("gate"), kind__in=_kinds_with("per_gate")))
     return stuck(
         rows,
         Level.FAIL,

@@ -9,7 +9,11 @@ from workspaces.models import Workspace
 
 
 class Gate(models.Model):
-    """A throttled provider or a failing endpoint. No workspace: the platform's own account."""
+    """A throttled provider or a failing endpoint. No workspace: the platform's own account.
+
+    With ``probe_at`` it opens by no time: from then on upkeep lets one job through, the attempt
+    ``probe_attempt`` of job ``probe_id``, and another ``probe_every`` seconds later, which double.
+    """
 
     workspace = models.ForeignKey(
         Workspace, on_delete=models.PROTECT, null=True, blank=True, related_name="+", db_index=False
@@ -17,6 +21,10 @@ class Gate(models.Model):
     name = models.CharField(max_length=200)
     closed_until = models.DateTimeField()
     reason = models.CharField(max_length=300, blank=True, db_default="")
+    probe_at = models.DateTimeField(null=True, blank=True)
+    probe_every = models.FloatField(null=True, blank=True)
+    probe_id = models.UUIDField(null=True, blank=True)
+    probe_attempt = models.IntegerField(null=True, blank=True)
 
     class Meta:
         constraints = (

@@ -118,6 +118,12 @@ class Job(models.Model):
                 condition=Q(state="queued"),
                 name="jobs_job_to_share",
             ),
+            # For gates that let one job through, and for kinds with a share behind each gate.
+            models.Index(
+                fields=["gate", "workspace", "wake_at"],
+                condition=Q(state="queued") & ~Q(gate=""),
+                name="jobs_job_behind_gate",
+            ),
             # By id, so that lease renewals touch no indexed column and stay HOT updates.
             models.Index(fields=["id"], condition=Q(state="running"), name="jobs_job_to_reap"),
             models.Index(

@@ -22,10 +22,12 @@ from jobs.moves.running import (
     renew,
 )
 from jobs.moves.waking import (
+    change_lane,
     mark_startable,
     mark_unstartable,
     park_behind_gates,
     take_due,
+    take_gate_shares,
     take_shares,
 )
 
@@ -35,6 +37,7 @@ __all__ = [
     "bury",
     "cancel_queued",
     "carry_step",
+    "change_lane",
     "claim",
     "defer",
     "deny_step",
@@ -54,5 +57,6 @@ __all__ = [
     "retry_later",
     "succeed",
     "take_due",
+    "take_gate_shares",
     "take_shares",
 ]

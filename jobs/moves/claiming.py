@@ -17,7 +17,8 @@ _CLAIM = Fenced(
       AND (deadline_at IS NULL OR deadline_at > @now) AND cancel_requested_at IS NULL
       AND (gate = '' OR NOT EXISTS (SELECT 1 FROM jobs_gate g WHERE g.name = jobs_job.gate
         AND (g.workspace_id IS NULL OR g.workspace_id = jobs_job.workspace_id)
-        AND g.closed_until > @now))""",
+        AND g.closed_until > @now AND (g.probe_id IS NULL OR g.probe_id <> jobs_job.id
+          OR g.probe_attempt <> jobs_job.attempt + 1)))""",
     answer="""attempt, kind, key, params, version, workspace_id, root_id, epoch, failures, losses,
       @until(deadline_at), retry_of_id, request_id, traceparent, gate""",
 )

@@ -10,8 +10,9 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
+from jobs.fence import Wake
 from jobs.moves.phrases import FIRST_WAKE, LAST_WAKE
-from jobs.statements import as_uuid, send
+from jobs.statements import Row, as_uuid, send
 
 _WAKES = {f"wake{n}": min(LAST_WAKE, FIRST_WAKE * 2.0**n) for n in range(6)}
 _NEXT_WAKE = (
@@ -22,25 +23,25 @@ _NEXT_WAKE = (
 _TAKE_DUE = f"""UPDATE jobs_job SET publishes = publishes + 1, wake_at = {_NEXT_WAKE}
 WHERE id = ANY(ARRAY(SELECT id FROM jobs_job WHERE state = 'queued' AND wake_at <= @now{{others}}
   ORDER BY wake_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED)) AND state = 'queued'
-RETURNING id, kind"""
+RETURNING id, kind, queue"""
 _MARK_UNSTARTABLE = """UPDATE jobs_job SET wait_reason = 'unstartable', wait_since = CASE
   WHEN wait_reason = 'unstartable' THEN COALESCE(wait_since, @now) ELSE @now END,
   publishes = 0, wake_at = @after(first_wake)
 WHERE id = @uuid(id) AND state = 'queued'"""
 
 
-def take_due(limit: int, shared_kinds: Sequence[str] = ()) -> list[tuple[uuid.UUID, str]]:
-    """Ids and kinds of queued jobs to publish now; each is moved to its next wake.
+def take_due(limit: int, shared_kinds: Sequence[str] = ()) -> list[Wake]:
+    """Queued jobs to publish now; each is moved to its next wake.
 
     A wake that the broker loses is repeated after 30 s, doubling to 30 min: a message is only a
     hint, and a long honest backlog must not be flooded with copies. ``shared_kinds`` are left to
-    ``take_shares``.
+    ``take_shares`` and ``take_gate_shares``.
     """
     sql = _TAKE_DUE.format(others=" AND kind <> ALL(%(shared)s)" if shared_kinds else "")
     params: dict[str, Any] = {"limit": limit, "last_wake": LAST_WAKE, **_WAKES}
     if shared_kinds:
         params["shared"] = list(shared_kinds)
-    return [(as_uuid(row[0]), row[1]) for row in send(sql, params)]
+    return _wakes(send(sql, params))
 
 
 _TAKE_SHARES = f"""UPDATE jobs_job SET publishes = publishes + 1, wake_at = {_NEXT_WAKE}
@@ -52,17 +53,67 @@ WHERE id = ANY(ARRAY(
       AND workspace_id = w.id AND (state = 'running'
         OR (state = 'queued' AND publishes > 0 AND wake_at > @now))))
     FOR UPDATE SKIP LOCKED) due
-  LIMIT %(limit)s)) AND state = 'queued' RETURNING id, kind"""
+  LIMIT %(limit)s)) AND state = 'queued' RETURNING id, kind, queue"""
 
 
-def take_shares(kind: str, share: int, limit: int) -> list[tuple[uuid.UUID, str]]:
-    """Ids of due jobs of ``kind``, at most ``share`` of a workspace under way at once.
+def take_shares(kind: str, share: int, limit: int) -> list[Wake]:
+    """Due jobs of ``kind``, at most ``share`` of a workspace under way at once.
 
     Under way is: running, or published and not yet claimed. *Hole:* two passes at one moment may
     each count before the other publishes, and overshoot by one pass's worth.
     """
     params = {"kind": kind, "share": share, "limit": limit, "last_wake": LAST_WAKE, **_WAKES}
-    return [(as_uuid(row[0]), row[1]) for row in send(_TAKE_SHARES, params)]
+    return _wakes(send(_TAKE_SHARES, params))
+
+
+# The gates are found one by one in an index: a long backlog of one of them is not read for it.
+_TAKE_GATE_SHARES = f"""WITH RECURSIVE g AS (
+  (SELECT gate, workspace_id FROM jobs_job WHERE state = 'queued' AND gate <> ''
+    ORDER BY gate, workspace_id LIMIT 1)
+  UNION ALL
+  SELECT n.gate, n.workspace_id FROM g CROSS JOIN LATERAL (
+    SELECT gate, workspace_id FROM jobs_job WHERE state = 'queued' AND gate <> ''
+      AND (gate, workspace_id) > (g.gate, g.workspace_id)
+    ORDER BY gate, workspace_id LIMIT 1) n)
+UPDATE jobs_job SET publishes = publishes + 1, wake_at = {_NEXT_WAKE}
+WHERE id = ANY(ARRAY(
+  SELECT due.id FROM g CROSS JOIN LATERAL (
+    SELECT id, wake_at, row_number() OVER (ORDER BY wake_at, id) AS turn FROM (
+      SELECT id, wake_at FROM jobs_job WHERE kind = %(kind)s AND workspace_id = g.workspace_id
+        AND gate = g.gate AND gate <> '' AND state = 'queued' AND wake_at <= @now
+      ORDER BY wake_at, id
+      LIMIT greatest(0, %(share)s - (SELECT count(*) FROM jobs_job WHERE kind = %(kind)s
+        AND workspace_id = g.workspace_id AND gate = g.gate AND (state = 'running'
+          OR (state = 'queued' AND gate <> '' AND publishes > 0 AND wake_at > @now))))
+      FOR UPDATE SKIP LOCKED) mine) due
+  ORDER BY due.turn, due.wake_at LIMIT %(limit)s)) AND state = 'queued' RETURNING id, kind, queue"""
+
+
+def take_gate_shares(kind: str, share: int, limit: int) -> list[Wake]:
+    """Due jobs of ``kind``, at most ``share`` behind each gate under way at once.
+
+    The gates take turns, each with its oldest first, so a long backlog of one keeps none from
+    another. What is under way, and the hole, are those of ``take_shares``.
+    """
+    params = {"kind": kind, "share": share, "limit": limit, "last_wake": LAST_WAKE, **_WAKES}
+    return _wakes(send(_TAKE_GATE_SHARES, params))
+
+
+def _wakes(rows: Sequence[Row]) -> list[Wake]:
+    return [Wake(as_uuid(row[0]), row[1], row[2]) for row in rows]
+
+
+_CHANGE_LANE = """UPDATE jobs_job SET queue = %(queue)s
+WHERE workspace_id = %(workspace)s AND gate = %(gate)s AND gate <> '' AND queue <> %(queue)s
+  AND state IN ('queued', 'running')"""
+
+
+def change_lane(workspace_id: int, gate: str, queue: str) -> None:
+    """Let the jobs behind a gate of the workspace, and those that run, go on in another queue.
+
+    *Hole:* what is published already is worked off where it was sent.
+    """
+    send(_CHANGE_LANE, {"workspace": workspace_id, "gate": gate, "queue": queue})
 
 
 def mark_unstartable(job_id: uuid.UUID) -> None:
@@ -82,13 +133,17 @@ def mark_startable(job_id: uuid.UUID) -> None:
     )
 
 
-_PARK = """UPDATE jobs_job SET wait_reason = 'throttled', wait_since = @now,
+_PARK = """UPDATE jobs_job SET wait_reason = 'throttled', wait_since = @now, publishes = 0,
   wake_at = g.closed_until + random() * %(spread)s * interval '1 second'
 FROM jobs_gate g WHERE state = 'queued' AND wake_at <= @now AND gate <> '' AND g.name = gate
   AND (g.workspace_id IS NULL OR g.workspace_id = jobs_job.workspace_id)
-  AND g.closed_until > @now"""
+  AND g.closed_until > @now
+  AND (g.probe_id IS NULL OR g.probe_id <> jobs_job.id OR g.probe_attempt <> attempt + 1)"""
 
 
 def park_behind_gates(spread: float) -> None:
-    """Move what is due behind a closed gate past its opening, over ``spread`` seconds."""
+    """Move what is due behind a closed gate past its opening, over ``spread`` seconds.
+
+    The job that a gate lets through to see whether it may open stays due.
+    """
     send(_PARK, {"spread": spread})

@@ -14,6 +14,7 @@ from django.db.models.functions import Now
 
 from jobs import gates
 from jobs.events import emit
+from jobs.fence import Wake
 from jobs.models import Operation, OperationItem
 from jobs.publish import after_commit
 from jobs.recovery.job_verbs import ENGINE
@@ -86,7 +87,7 @@ def _open_gate(operation: Operation) -> None:
 
 def _wake(operation: Operation) -> None:
     if operation.job_id is not None:
-        after_commit([(operation.job_id, ENGINE)])
+        after_commit([Wake(operation.job_id, ENGINE)])
 
 
 def _change(operation: Operation, state: OperationState, **more: Any) -> None:

@@ -15,6 +15,7 @@ from jobs import moves, registry
 from jobs.ending import told_of
 from jobs.errors import AlreadyRetried
 from jobs.events import emit
+from jobs.fence import Wake
 from jobs.models import Job
 from jobs.models.ids import uuid7
 from jobs.publish import after_commit
@@ -78,7 +79,7 @@ def _retried(deed: Deed) -> Job:
     after = {"successor": str(successor.pk), "mode": deed.verb.value, "kept": kept}
     deed.record(job, before={"state": job.state, "cause": job.cause}, after=after)
     emit("job.retried", job.workspace_id, job.pk, {**told_of(job), **after})
-    after_commit([(successor.pk, successor.kind)])
+    after_commit([Wake(successor.pk, successor.kind, successor.queue)])
     successor.created = True
     return successor
 
@@ -108,7 +109,7 @@ def _inserted(job: Job, deed: Deed) -> Job:
         "version": spec.version,
         "epoch": 1 if deed.verb is Verb.RESTART else 0,
         "mode": deed.verb.value,
-        "shared": spec.per_workspace is not None,
+        "shared": spec.is_shared,
         "actor": deed.actor.id,
         "request_id": deed.request_id[:128] or job.request_id,
         "traceparent": job.traceparent,

@@ -161,6 +161,7 @@ def provisioned(path: Path, settings: Settings) -> Iterator[Sample]:
 
 SAMPLES: dict[str, Environment] = {
     "drills.account": drill("first", account="bank-1"),
+    "drills.gated": drill("second", account="bank-1"),
     "drills.held": drill("before", "work", "after"),
     "drills.held_asking": drill("before", "pay_or_ask=pay", "after"),
     "drills.held_once": drill("before", "pay", "after"),

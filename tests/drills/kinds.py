@@ -181,6 +181,11 @@ def shared(run: Run, *, ledger: str) -> None:
     run(second, ledger)
 
 
+@job_kind("drills.gated", steps=(second,), throttle=account, per_gate=2)
+def gated(run: Run, *, ledger: str, account: str) -> None:
+    run(second, ledger)
+
+
 @job_kind("drills.locking", steps=(first, charge_found), soft_time_limit=2, time_limit=8)
 def locking(run: Run, *, ledger: str, keep: bool = False, fault: str = "none") -> None:
     run.lock("stack:prod", keep=keep)

@@ -97,7 +97,7 @@ def test_siblings_wait_behind_it_unclaimed_and_unpublished(
     due_now(sibling)
     assert runner.execute(sibling.kind, sibling.pk) is False
     moves.park_behind_gates(5.0)
-    assert sibling.pk not in [pk for pk, _ in moves.take_due(100)]
+    assert sibling.pk not in [wake.job_id for wake in moves.take_due(100)]
     sibling.refresh_from_db()
     assert (sibling.wait_reason, sibling.attempt) == ("throttled", 0)
     assert effects(ledger) == {"first": 1}
@@ -188,7 +188,7 @@ def test_an_opened_gate_wakes_its_jobs(workspace: Workspace, ledger: str) -> Non
     due_now(job)
     moves.park_behind_gates(5.0)
     assert gates.open_again(workspace.pk, "*bank") is True
-    assert [pk for pk, _ in moves.take_due(100)] == [job.pk]
+    assert [wake.job_id for wake in moves.take_due(100)] == [job.pk]
 
 
 def test_an_opened_gate_wakes_the_job_that_closed_it(workspace: Workspace, ledger: str) -> None:
@@ -197,7 +197,7 @@ def test_an_opened_gate_wakes_the_job_that_closed_it(workspace: Workspace, ledge
     )
     run_now(job)
     assert gates.open_again(workspace.pk, "*bank") is True
-    assert [pk for pk, _ in moves.take_due(100)] == [job.pk]
+    assert [wake.job_id for wake in moves.take_due(100)] == [job.pk]
     assert runner.execute(job.kind, job.pk)
     job.refresh_from_db()
     assert job.state == "succeeded"
@@ -303,7 +303,7 @@ def test_one_tenants_burst_leaves_room_for_the_others(
     for n in range(30):
         shared.s(ledger=ledger).enqueue(workspace=workspace, key=f"k{n}")
     shared.s(ledger=ledger).enqueue(workspace=other, key="alone")
-    taken = [pk for pk, _ in moves.take_shares("drills.shared", 2, 500)]
+    taken = [wake.job_id for wake in moves.take_shares("drills.shared", 2, 500)]
     by_workspace = Job.objects.filter(pk__in=taken).values_list("workspace_id", flat=True)
     assert sorted(by_workspace) == sorted([workspace.pk, workspace.pk, other.pk])
     assert moves.take_shares("drills.shared", 2, 500) == []
@@ -315,15 +315,15 @@ def test_a_share_that_is_free_again_is_given_on(workspace: Workspace, ledger: st
     for expected in (2, 2, 1, 0):
         taken = moves.take_shares("drills.shared", 2, 500)
         assert len(taken) == expected
-        for pk, kind in taken:
-            assert runner.execute(kind, pk)
+        for wake in taken:
+            assert runner.execute(wake.kind, wake.job_id)
 
 
 def test_shared_kinds_are_published_by_the_upkeep_pass_alone(
     workspace: Workspace, ledger: str
 ) -> None:
     job = shared.s(ledger=ledger).enqueue(workspace=workspace, key="a")
-    assert (job.pk, job.kind) not in moves.take_due(100, ["drills.shared"])
+    assert (job.pk, job.kind, job.queue) not in moves.take_due(100, ["drills.shared"])
     assert sweep().published == 1
     job.refresh_from_db()
     assert job.publishes == 1

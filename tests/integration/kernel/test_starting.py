@@ -15,6 +15,7 @@ from pytest_django import Settings
 from jobs import drain as draining
 from jobs import publish as publishing
 from jobs import runner, tasks
+from jobs.fence import Wake
 from jobs.kinds import Defer, Run, job_kind
 from jobs.models import Job
 from jobs.publish import publish
@@ -242,10 +243,10 @@ class Broker:
         self.sent: list[uuid.UUID] = []
         self.down = False
 
-    def send(self, wakes: list[tuple[uuid.UUID, str]]) -> None:
+    def send(self, wakes: list[Wake]) -> None:
         if self.down:
             raise OperationalError("refused")
-        self.sent += [job_id for job_id, _ in wakes]
+        self.sent += [wake.job_id for wake in wakes]
 
 
 @pytest.fixture

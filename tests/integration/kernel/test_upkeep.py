@@ -153,7 +153,7 @@ def test_a_wake_is_repeated_later_and_later(workspace: Workspace) -> None:
     waits = []
     for _ in range(8):
         Job.objects.filter(pk=job.pk).update(wake_at=Now())
-        assert moves.take_due(10) == [(job.pk, job.kind)]
+        assert moves.take_due(10) == [(job.pk, job.kind, job.queue)]
         left = Job.objects.annotate(left=F("wake_at") - Now()).get(pk=job.pk).left
         waits.append(round(left.total_seconds()))
     assert waits == [30, 60, 120, 240, 480, 960, 1800, 1800]
