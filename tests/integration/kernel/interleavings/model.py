@@ -15,12 +15,14 @@ from typing import Any
 from tests.integration.kernel.interleavings.outside import REMEMBERS, Clock
 from tests.integration.kernel.interleavings.weave import (
     BACKOFF,
+    BUDGETS,
     CAN_ASK,
     DEADLINE,
     EFFECTS,
     LEASE,
     LIMIT,
     LONGEST,
+    Budget,
 )
 
 FINAL = ("succeeded", "dead", "cancelled")
@@ -107,16 +109,8 @@ class Record:
         return self.state in FINAL
 
     @property
-    def max_retries(self) -> int:
-        return 1 if self.kind == "weave.strict" else 2
-
-    @property
-    def max_losses(self) -> int:
-        return 3 if self.kind == "weave.strict" else 1
-
-    @property
-    def loss_is_failure(self) -> bool:
-        return self.kind == "weave.strict"
+    def budget(self) -> Budget:
+        return BUDGETS[self.kind]
 
     def has_open(self, now: float) -> bool:
         return any(each.is_open(now) for each in self.checkpoints.values())
@@ -199,12 +193,12 @@ class Model:
         if not self.expired(record):
             return
         timed_out = record.kill_at < self.now and record.kill_at <= record.lease_until
-        counts_as_failure = timed_out or record.loss_is_failure
+        counts_as_failure = timed_out or record.budget.loss_is_failure
         delay = self.backoff(record.failures + record.losses + 1)
         if counts_as_failure:
             cause = self.spent(record.failures, record, delay, record.deadline - self.now)
         else:
-            cause = "lost" if record.losses + 1 > record.max_losses else ""
+            cause = "lost" if record.losses + 1 > record.budget.max_losses else ""
         record.failures += counts_as_failure
         record.losses += not timed_out
         self.attempt_ended(record, "timed_out" if timed_out else "lost")
@@ -215,7 +209,7 @@ class Model:
 
     def spent(self, failures: int, record: Record, delay: float, left: float) -> str:
         """Why one more failure is one too many, if it is."""
-        if failures + 1 > record.max_retries:
+        if failures + 1 > record.budget.max_retries:
             return "exhausted"
         return "deadline" if delay >= left else ""
 

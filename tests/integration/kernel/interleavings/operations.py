@@ -60,11 +60,6 @@ class Bulks(Scene):
         self.engines: dict[Process, tuple[Bulk, float]] = {}
         super().__init__(stage)
 
-    def ends(self) -> None:
-        super().ends()
-        for process in list(self.engines):
-            self.engine_dies(process)
-
     def idle(self) -> list[Process]:
         return [process for process in super().idle() if process not in self.engines]
 

@@ -15,7 +15,7 @@ from tests.integration.kernel.interleavings import verbs, weave
 from tests.integration.kernel.interleavings.acts import Cast, act
 from tests.integration.kernel.interleavings.model import Record
 from tests.integration.kernel.interleavings.outside import Intent
-from tests.integration.kernel.interleavings.scene import LIMITS, WHY, Scene, running
+from tests.integration.kernel.interleavings.scene import WHY, Scene, running
 from workspaces import closing
 from workspaces.actors import SYSTEM
 from workspaces.errors import WorkspaceClosed
@@ -23,7 +23,7 @@ from workspaces.errors import WorkspaceClosed
 KEYS = tuple(f"k{number}" for number in range(1, 11))
 AT_ONCE = 3  # jobs that are not final, so that they meet
 STEPS = [  # what can be in doubt comes more often
-    *("pay_asked", "pay_asked", "pay_asked", "hold_asked", "hold_asked", "pay", "hold", "hold"),
+    *("pay_asked", "pay_asked", "pay", "pay", "hold_asked", "hold_asked", "hold", "hold"),
     *("note", "book", "plan"),
 ]
 PLANS = st.lists(st.sampled_from(STEPS), min_size=1, max_size=3, unique=True)
@@ -60,7 +60,7 @@ class Operators(Cast):
     @act(room_for_more, weight=12, always=True)
     def enqueues(self) -> None:
         key = self.free_key()
-        kind = self.chosen(st.sampled_from(sorted(LIMITS)), "kind")
+        kind = self.chosen(st.sampled_from(list(weave.BUDGETS)), "kind")
         steps, account = self.chosen(PLANS, "steps"), self.chosen(ACCOUNTS, "account")
         if self.scene.model.closed:
             with pytest.raises(WorkspaceClosed):

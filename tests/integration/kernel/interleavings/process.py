@@ -20,7 +20,7 @@ from jobs.run import Run
 from jobs.shutdown import Vanished
 from jobs.worker import unlimited
 
-_PATIENCE = 60.0
+_PATIENCE = 600.0  # a machine may be suspended
 _local = threading.local()
 
 
@@ -40,9 +40,9 @@ CLOSING = Place("closing")
 class Order:
     """How a worker goes on: what the next piece of its handler's code does.
 
-    ``do`` is go (return, from inside), fail, defer, exit, unstorable or die; ``error`` names the
-    failure, ``swallow`` lets the handler carry on after it; ``answer`` is what a ``reconcile``
-    that is asked says: the truth, unsure or broken.
+    ``do`` is go (return, from inside), fail, defer, exit, unstorable, die, or cut (die where the
+    checkpoint would be written); ``error`` names the failure, ``swallow`` lets the handler carry
+    on after it; ``answer`` is what a ``reconcile`` that is asked says: the truth, unsure or broken.
     """
 
     do: str = "go"

@@ -16,7 +16,7 @@ from jobs.recovery.job_verbs import ENGINE
 from jobs.states import FINAL, allows
 from tests.integration.kernel.interleavings.model import Checkpoint, Model, Record
 from tests.integration.kernel.interleavings.outside import Provider
-from tests.integration.kernel.interleavings.weave import BOOKED, EFFECTS
+from tests.integration.kernel.interleavings.weave import BOOKED, BUDGETS, EFFECTS, Budget
 
 DRIFT = 50.0  # what may pass on the real clock while the scene's stands still; under a minute
 _WRITTEN_ONCE = (
@@ -169,12 +169,12 @@ def _step_meant(each: Checkpoint, record: Record) -> dict[str, Any]:
 # --- what holds whatever the model says
 
 
-def check(before: Seen, after: Seen, world: Provider, limits: dict[str, tuple[int, int]]) -> None:
+def check(before: Seen, after: Seen, world: Provider) -> None:
     """The guarantees, between two moments with one rule in between."""
     for pk, row in after.jobs.items():
         _check_job(before.jobs.get(pk), row)
-        if row["kind"] in limits:
-            _check_budget(row, *limits[row["kind"]])
+        if row["kind"] in BUDGETS:
+            _check_budget(row, BUDGETS[row["kind"]])
     for key, row in after.steps.items():
         _check_step(before.steps.get(key), row)
     _check_becoming_final(before, after)
@@ -200,10 +200,10 @@ def _check_job(before: dict[str, Any] | None, row: dict[str, Any]) -> None:
         assert allows(before["state"], state), f"{before['state']} became {state}"
 
 
-def _check_budget(row: dict[str, Any], max_retries: int, max_losses: int) -> None:
+def _check_budget(row: dict[str, Any], budget: Budget) -> None:
     spare = 1 if row["state"] in FINAL else 0
-    assert row["failures"] <= max_retries + spare, "more failures than its budget"
-    assert row["losses"] <= max_losses + spare, "more losses than its budget"
+    assert row["failures"] <= budget.max_retries + spare, "more failures than its budget"
+    assert row["losses"] <= budget.max_losses + spare, "more losses than its budget"
 
 
 def _check_step(before: dict[str, Any] | None, row: dict[str, Any]) -> None:

@@ -14,7 +14,7 @@ import pytest
 from django.conf import settings
 from django.db.models import F
 
-from jobs import over, publish, runner, shutdown, sweep, tasks
+from jobs import moves, over, publish, runner, shutdown, sweep, tasks
 from jobs.effects import Call
 from jobs.models import Attempt, Gate, Job, Operation, Step, Upkeep
 from jobs.statements import persist
@@ -25,6 +25,7 @@ from tests.integration.kernel.interleavings.model import GRACE
 from tests.integration.kernel.interleavings.outside import Clock, Provider
 from tests.integration.kernel.interleavings.process import (
     CLOSING,
+    Died,
     Place,
     Process,
     here,
@@ -78,6 +79,7 @@ def stage(patch: pytest.MonkeyPatch) -> Iterator[Stage]:
     patch.setattr(runner, "claimant", lambda **_: here().name)
     patch.setattr(runner, "HEARTBEAT", _NoHeart())
     patch.setattr(runner, "persist", _closing)
+    patch.setattr(moves, "finish_step", _cut_before(moves.finish_step))
     patch.setattr(sweep, "GRACE_AFTER", timedelta(seconds=GRACE))
     patch.setattr(over, "is_gone", made.gone.__contains__)
     patch.setattr(over, "is_alive", lambda name: name not in made.gone)
@@ -100,6 +102,17 @@ def _closing(work: Callable[[], T], seconds: float) -> T:
     """Wait before an attempt closes, and before it closes a gate."""
     here().waits(CLOSING)
     return persist(work, seconds)
+
+
+def _cut_before(original: Callable[..., T]) -> Callable[..., T]:
+    """Die instead of writing a checkpoint, where that was ordered."""
+
+    def finish_step(*args: Any, **words: Any) -> T:
+        if here().order.do == "cut":
+            raise Died
+        return original(*args, **words)
+
+    return finish_step
 
 
 def _waiting_before(original: Perform) -> Perform:

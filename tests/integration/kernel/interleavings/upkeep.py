@@ -13,9 +13,10 @@ from tests.integration.kernel.interleavings.scene import Scene, running
 
 
 def taken_from(scene: Scene) -> list[Record]:
-    """Jobs at work, rather those that wait for an answer, while somebody has nothing to do."""
+    """Jobs at work, those that wait for an answer twice, while somebody has nothing to do."""
     inside = [scene.at_work[process][0] for process in scene.at_work_inside()]
-    return ([each.record for each in inside if each.mine] or running(scene)) if scene.idle() else []
+    doubtful = [each.record for each in inside if each.mine]
+    return [*running(scene), *doubtful] if scene.idle() else []
 
 
 def moments(scene: Scene) -> list[float]:
@@ -27,7 +28,7 @@ def deadlines(scene: Scene) -> list[float]:
 
 
 class Upkeep(Cast):
-    @act(running, weight=4)
+    @act(running, weight=6)
     def lease_runs_out(self) -> None:
         """The heart of one worker was not heard for long enough; a sweeper may notice at once."""
         record = self.one_of(running(self.scene), "job")
@@ -38,11 +39,14 @@ class Upkeep(Cast):
 
     @act(taken_from, weight=8, always=True)
     def another_takes_over(self) -> None:
-        """A worker is not heard of, and the job is run by another while it still goes on."""
+        """A worker is not heard of, and another runs the job, or its retry, while it goes on."""
         record = self.one_of(taken_from(self.scene), "job")
         self.scene.lease_ends(record)
         self.sweep(reap_now=True)
         self.scene.look()
+        if record.state == "dead":
+            record = self.scene.retried(record, "resume") or record
+            self.scene.look()
         if record.state == "queued":
             self.until(record.run_at)
             self.scene.look()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from jobs import registry
 from jobs.events import emit
@@ -31,6 +31,18 @@ BACKOFF, LONGEST = 60.0, 240.0
 OWN_DELAY, RETRY_AFTER, DEFERRAL = 600.0, 300.0, 180.0
 BOOKED = "weave.booked"
 
+
+class Budget(NamedTuple):
+    max_retries: int
+    max_losses: int
+    loss_is_failure: bool = False
+
+
+BUDGETS = {
+    "weave.job": Budget(2, 1),
+    "weave.frail": Budget(1, 0),
+    "weave.strict": Budget(1, 3, loss_is_failure=True),
+}
 EFFECTS = {
     "plan": "repeatable",
     "note": "repeatable",
@@ -123,9 +135,9 @@ def steps_of(provider: Callable[[], Provider]) -> dict[str, Step[..., Any]]:
 
 
 def register(provider: Callable[[], Provider]) -> None:
-    """Make two kinds known: ``weave.job``, and ``weave.strict`` where a loss is a failure.
+    """Make these kinds known, and only the engine of operations beside them.
 
-    Nobody else's but the engine of operations: upkeep looks at each kind there is.
+    Upkeep looks at each kind there is, and there is no time for all of them.
     """
     for name in set(registry.KINDS) - {ENGINE}:
         del registry.KINDS[name]
@@ -154,5 +166,5 @@ def register(provider: Callable[[], Provider]) -> None:
         "time_limit": LIMIT,
         "throttle": lambda steps, account: account,
     }
-    job_kind("weave.job", max_retries=2, max_losses=1, **policy)(played)
-    job_kind("weave.strict", max_retries=1, loss_is_failure=True, **policy)(played)
+    for name, budget in BUDGETS.items():
+        job_kind(name, **budget._asdict(), **policy)(played)

@@ -22,7 +22,9 @@ def due(scene: Scene) -> list[Record]:
 
 
 def not_due(scene: Scene) -> list[Record]:
-    return [record for record in scene.model.records if not scene.model.claimable(record)]
+    """What nobody may claim; what waits comes more often than what runs or has ended."""
+    others = [record for record in scene.model.records if not scene.model.claimable(record)]
+    return others + 3 * [record for record in others if record.state == "queued"]
 
 
 def asking(scene: Scene) -> list[Process]:
@@ -64,7 +66,7 @@ class Workers(Cast):
         Job.objects.filter(pk=record.id).update(**before)
         record.state, record.worker, record.attempt = "queued", worker, record.attempt - 1
 
-    @act(lambda s: s.idle() and not_due(s), weight=1)
+    @act(lambda s: s.idle() and not_due(s), weight=3)
     def is_woken_in_vain(self) -> None:
         """Running, final, not yet due, past its deadline, behind a gate: nothing is claimed."""
         process = self.one_of(self.scene.idle(), "worker")
@@ -80,6 +82,8 @@ class Workers(Cast):
     def zombie_goes_on(self) -> None:
         """It has lost its job, and may not know it yet."""
         process = self.one_of(zombies(self.scene), "worker")
+        if process not in self.scene.acted and self.one_of([False, False, True], "is refused"):
+            self.scene.hop(process, Order("fail", "refused"))
         self.scene.hops(process, self.chosen(st.sampled_from([1, 3]), "hops"))
 
     @act(lambda s: s.at_work, weight=12, always=True)
@@ -87,8 +91,8 @@ class Workers(Cast):
         """The handler's code raises, before a step or inside; and yet it may have happened."""
         scene = self.scene
         process = self.one_of(scene.at_work_inside() or list(scene.at_work), "worker")
-        error = self.one_of(sorted(weave.ERRORS), "error")
-        swallow = self.chosen(st.sampled_from([False, False, True]), "swallowed")
+        error = self.one_of(["transient", "transient", *sorted(weave.ERRORS)], "error")
+        swallow = self.chosen(st.booleans(), "swallowed")
         if process.place.at == "inside" and error not in NOTHING_HAPPENED:
             self.perhaps_it_happened(process)
         elif process in scene.acted:
@@ -124,10 +128,13 @@ class Workers(Cast):
 
     @act(lambda s: s.at_work, weight=4)
     def is_killed(self) -> None:
-        process = self.busy()
+        """At any place; in a local step, after its function and before its checkpoint too."""
+        process, how = self.busy(), "die"
         if process.place.at == "inside":
             self.perhaps_it_happened(process)
-        self.scene.dies(process)
+        elif process.place.at == "step" and weave.EFFECTS[process.place.step] == "local":
+            how = self.one_of(["cut", "die"], "when")
+        self.scene.dies(process, how)
 
     @act(lambda s: s.at_work)
     def is_asked_to_stop(self) -> None:
