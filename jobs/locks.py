@@ -16,6 +16,7 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef
 from django.db.models.functions import Now
 
+from jobs.curtain import without_secrets
 from jobs.errors import LockHeld
 from jobs.fence import Fence
 from jobs.models import Job, Lock
@@ -79,6 +80,8 @@ def force_open(
     Raises, having changed nothing: NotAllowed, LockHeld (its job is running), ReasonRequired.
     """
     somebody = as_actor(actor)
+    holders = Lock.objects.filter(workspace=workspace, name=name).values("job_id")
+    reason = without_secrets(reason, list(Job.objects.filter(pk__in=holders)))
     attempt = audit.Attempt(somebody, "lock.force", workspace.pk, "lock", name, reason, request_id)
     with audit.attempted(attempt):
         require(somebody, "locks.force", workspace)

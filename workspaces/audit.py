@@ -7,6 +7,7 @@ once that has been rolled back (`attempted`), whichever door the service was cal
 from __future__ import annotations
 
 import logging
+import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from django.db import DatabaseError, IntegrityError, connection, transaction
 
 from workspaces.errors import FiredoorError
 from workspaces.models import AuditEvent
+from workspaces.redaction import scrub
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -30,6 +32,8 @@ REASON_MAX = 2000
 
 DONE: Final = "done"
 """The result of what was done; a refusal's is its code."""
+
+_BLANK: Final = "\u115f\u1160\u2800\u3164\uffa0"  # letters and a symbol that show nothing
 
 REFUSALS: Final = frozenset({403, 409, 410})
 """Statuses of what is refused for want of a right, or by the state of things."""
@@ -49,10 +53,16 @@ class Attempt:
 
 
 class ReasonRequired(FiredoorError):
-    """A deed that needs a reason came without one, or with one that is too long."""
+    """A deed that needs a reason came without one that can be read."""
 
     code = "reason_required"
     status = 422
+
+
+class ReasonTooLong(ReasonRequired):
+    """A reason came that is longer than what is kept."""
+
+    code = "reason_too_long"
 
 
 class OperationRepeated(FiredoorError):
@@ -84,7 +94,8 @@ def record(
 ) -> AuditEvent:
     """Write one audit event; it stands or falls with the caller's transaction.
 
-    `before` and `after` are JSON and must be free of secrets. Raises OperationRepeated when
+    `before` and `after` are JSON and must be free of secrets; a reason is scrubbed here, whoever
+    passes it. Raises OperationRepeated when
     `operation_id` is taken: the caller's transaction stays usable, and should be given up.
     """
     workspace_id = workspace if workspace is None or isinstance(workspace, int) else workspace.pk
@@ -95,7 +106,7 @@ def record(
         action=action,
         object_type=object_type,
         object_id=str(object_id),
-        reason=reason.replace("\x00", ""),
+        reason=scrub(_storable(reason)),
         request_id=request_id,
         operation_id=operation_id,
         before=before,
@@ -137,7 +148,7 @@ def record_refusal(error: FiredoorError, otherwise: Attempt | None = None) -> No
     told = {name: getattr(attempt, name) for name in Attempt.__slots__}
     try:
         with transaction.atomic():
-            record(**{**told, "reason": attempt.reason[:REASON_MAX]}, result=error.code)
+            record(**{**told, "reason": scrub(attempt.reason)[:REASON_MAX]}, result=error.code)
     except DatabaseError:
         logger.exception("audit.refusal_not_recorded", extra={"code": error.code})
 
@@ -150,16 +161,29 @@ def earlier(operation_id: UUID | None) -> AuditEvent | None:
 
 
 def reason_given(reason: str) -> str:
-    """Return `reason` without surrounding space. Raises ReasonRequired if empty or too long."""
-    reason = reason.replace("\x00", "").strip()
-    if not reason:
+    """Return `reason` as it may be stored: scrubbed, without surrounding space.
+
+    Raises ReasonRequired where nothing in it can be seen, ReasonTooLong.
+    """
+    reason = _storable(reason).strip()
+    if not any(map(_is_visible, reason)):
         raise ReasonRequired("Nothing was done: say why, in words the next person understands.")
     if len(reason) > REASON_MAX:
-        raise ReasonRequired(
+        raise ReasonTooLong(
             f"Nothing was done: the reason has {len(reason)} characters, {REASON_MAX} are kept. "
             "Shorten it, or link to the longer text."
         )
-    return reason
+    return scrub(reason)
+
+
+def _storable(text: str) -> str:
+    """`text` as UTF-8 has it: no NUL, no half of a surrogate pair."""
+    return text.replace("\x00", "").encode(errors="replace").decode()
+
+
+def _is_visible(character: str) -> bool:
+    """Whether it leaves a mark: no space, no control or zero-width character, no blank letter."""
+    return unicodedata.category(character)[0] in "LNPS" and character not in _BLANK
 
 
 def _insert(event: AuditEvent) -> None:

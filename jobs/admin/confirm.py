@@ -21,7 +21,7 @@ from jobs.admin.marks import badge, state_badge
 from jobs.admin.offers import NAMES
 from jobs.admin.receipts import receipt_url
 from jobs.admin.visible import job_or_404
-from jobs.curtain import Curtain
+from jobs.curtain import Curtain, without_secrets
 from jobs.errors import JobNotFound
 from jobs.models import Job
 from jobs.recovery.plan import Plan
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from django.contrib.admin import ModelAdmin
 
 STEPS_SHOWN = 200
+_MARK = {audit.ReasonRequired.code: "Say why.", audit.ReasonTooLong.code: "This is too long."}
 _TONES = {"pass": "good", "warn": "doubt", "block": "bad"}
 
 
@@ -68,7 +69,7 @@ class ConfirmForm(forms.Form):
     )
 
     def __init__(self, job: Job, data: Any = None, **options: Any) -> None:
-        super().__init__(data, use_required_attribute=False, **options)
+        super().__init__(_fit_to_show(data, job), use_required_attribute=False, **options)
         self.job = job
         if Governing(job).risk < RISKY:
             del self.fields["read"]
@@ -100,8 +101,11 @@ class Confirm(View):
 
     def post(self, request: HttpRequest, job_id: uuid.UUID) -> HttpResponse:
         job = job_or_404(request, job_id)
-        form = self.form_class(job, request.POST)
         operation_id = _uuid(request.POST.get("operation_id", ""))
+        before = audit.earlier(operation_id)
+        if before and (before.object_id, before.action) == (str(job.pk), f"job.{self.verb.value}"):
+            return SeeOther(receipt_url(before))
+        form = self.form_class(job, request.POST)
         try:
             if operation_id is None:
                 raise FormIncomplete(
@@ -114,8 +118,8 @@ class Confirm(View):
         except JobNotFound as gone:
             raise Http404 from gone
         except FiredoorError as error:
-            if error.code == audit.ReasonRequired.code:
-                form.add_error("reason", "Say why.")
+            if isinstance(error, audit.ReasonRequired):
+                form.add_error("reason", _MARK[error.code])
             return self.page(request, job, form, operation_id or uuid.uuid4(), error)
         return SeeOther(receipt_url(event))
 
@@ -182,9 +186,19 @@ class Confirm(View):
         """The record and the audit trail, where the risk is such that they must be read."""
         if "read" not in form.fields:
             return {}
-        deeds = deeds_on([job.pk, job.root_id], job.workspace_id, actor)
+        curtain = Curtain.of(job)
+        deeds = deeds_on([job.pk, job.root_id], job.workspace_id, actor, curtain)
         trail = [deed for some in deeds.values() for deed in some]
-        return {"risky": True, "params": Curtain.of(job).json(job.params), "trail": trail}
+        return {"risky": True, "params": curtain.json(job.params), "trail": trail}
+
+
+def _fit_to_show(data: Any, job: Job) -> Any:
+    """What was typed, where a refused page shows it again: its reason without secrets."""
+    if data is None or "reason" not in data:
+        return data
+    shown = data.copy()
+    shown["reason"] = without_secrets(data["reason"], [job])
+    return shown
 
 
 def _status_of(plan: Plan) -> int:

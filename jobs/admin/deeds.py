@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from jobs.curtain import Curtain
 from jobs.states import Observation, State, Verb
 from workspaces import audit
 from workspaces.actors import Actor
 from workspaces.models import AuditEvent
 from workspaces.permissions import allowed
-from workspaces.redaction import scrub
 
 SHOWN = 100
 
@@ -33,14 +33,14 @@ class Deed:
     reason: str
 
 
-def in_words(event: AuditEvent) -> Deed:
-    """An audit event whose action is ``job.<verb>``."""
+def in_words(event: AuditEvent, curtain: Curtain) -> Deed:
+    """An audit event whose action is ``job.<verb>``, behind the job's curtain."""
     after: dict[str, Any] = event.after if isinstance(event.after, dict) else {}
-    return Deed(event, _did(event.action.removeprefix("job."), after), scrub(event.reason))
+    return Deed(event, _did(event.action.removeprefix("job."), after), curtain.text(event.reason))
 
 
 def deeds_on(
-    job_ids: Sequence[uuid.UUID], workspace_id: int, actor: Actor
+    job_ids: Sequence[uuid.UUID], workspace_id: int, actor: Actor, curtain: Curtain
 ) -> dict[str, list[Deed]]:
     """The newest deeds done to some jobs of a workspace, oldest first; none without audit.view."""
     if not allowed(actor, "audit.view", workspace_id):
@@ -49,7 +49,7 @@ def deeds_on(
     events = AuditEvent.objects.filter(object_type="job", object_id__in=ids, result=audit.DONE)
     found: dict[str, list[Deed]] = defaultdict(list)
     for event in reversed(events[:SHOWN]):
-        found[event.object_id].append(in_words(event))
+        found[event.object_id].append(in_words(event, curtain))
     return found
 
 

@@ -108,7 +108,7 @@ def job_page(job: Job, actor: Actor, now: datetime) -> JobPage:
         steps_left=len(rows) > STEPS_SHOWN,
         attempts=tuple(_attempt_line(row, curtain) for row in attempts[:ATTEMPTS_SHOWN]),
         attempts_left=len(attempts) > ATTEMPTS_SHOWN,
-        chain=_chain(job, actor),
+        chain=_chain(job, actor, curtain),
         params=curtain.json(job.params),
         result=curtain.json(job.result),
         resolution=curtain.text(job.resolution),
@@ -184,11 +184,11 @@ def _attempt_line(row: Attempt, curtain: Curtain) -> AttemptLine:
     )
 
 
-def _chain(job: Job, actor: Actor) -> tuple[ChainLine, ...]:
+def _chain(job: Job, actor: Actor, curtain: Curtain) -> tuple[ChainLine, ...]:
     fields = ("id", "kind", "state", "cause", "mode", "actor", "created_at", "retry_of_id")
     newest = Job.objects.filter(root_id=job.root_id).only(*fields).order_by("-id")[:CHAIN_SHOWN]
     jobs = list(reversed(newest))
-    deeds = deeds_on([each.pk for each in jobs], job.workspace_id, actor)
+    deeds = deeds_on([each.pk for each in jobs], job.workspace_id, actor, curtain)
     return tuple(
         ChainLine(each, state_badge(each), each.pk == job.pk, tuple(deeds.get(str(each.pk), ())))
         for each in jobs

@@ -13,6 +13,7 @@ from django.urls import reverse
 from jobs.admin.deeds import in_words
 from jobs.admin.marks import exact, state_badge
 from jobs.admin.visible import job_or_404
+from jobs.curtain import Curtain
 from jobs.models import Job
 from jobs.states import State, Verb
 from workspaces import audit
@@ -52,7 +53,7 @@ def receipt(
         "subtitle": f"{job.kind} {job.key}",
         "job": job,
         "mark": state_badge(job),
-        "deed": in_words(event),
+        "deed": in_words(event, Curtain.of(job)),
         "at": exact(event.created_at),
         "kept": after.get("kept", []),
         "successor": successor,

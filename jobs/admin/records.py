@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import uuid
 from typing import TYPE_CHECKING
 
 from django.contrib import admin
 from django.db.models import Q
 
-from jobs.models import Event, Upkeep
+from jobs.curtain import Curtain
+from jobs.models import Event, Job, Upkeep
 from workspaces.admin.filters import WorkspaceFilter
 from workspaces.admin.readonly import ReadOnlyAdmin
 from workspaces.redaction import redact, scrub
@@ -48,11 +50,25 @@ class EventAdmin(ReadOnlyAdmin):
 
     @admin.display(description="data")
     def shown_data(self, event: Event) -> str:
-        return scrub(json.dumps(redact(event.data), indent=2, ensure_ascii=False))
+        """What listeners were told, behind the curtain of the job that it is about."""
+        job = _job_of(event)
+        data = redact(event.data)
+        shown = Curtain.of(job).scrubbed(data) if job else data
+        return scrub(json.dumps(shown, indent=2, ensure_ascii=False))
 
     @admin.display(description="error")
     def shown_error(self, event: Event) -> str:
         return scrub(event.error)
+
+
+def _job_of(event: Event) -> Job | None:
+    """The job that an event is about, if it is about one and that is still there."""
+    if not event.type.startswith("job."):
+        return None
+    try:
+        return Job.objects.filter(pk=uuid.UUID(event.subject)).first()
+    except ValueError:
+        return None
 
 
 @admin.register(Upkeep)

@@ -95,6 +95,10 @@ class OperationView(WorkspaceView):
             raise no_such_operation(kwargs["operation_id"])
         self.operation = operation
 
+    def without_secrets(self, reason: str) -> str:
+        operation = getattr(self, "operation", None)
+        return deeds.without_secrets(reason, operation) if operation is not None else reason
+
 
 class OperationDetail(OperationView):
     """One operation and how many of its items have which outcome."""

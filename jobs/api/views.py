@@ -8,6 +8,7 @@ from typing import Any
 from django.urls import reverse
 from rest_framework.request import Request
 
+from jobs.curtain import without_secrets
 from jobs.models import Job
 from jobs.recovery.preflight import Governing, no_such_job
 from workspaces.http.views import WorkspaceView
@@ -33,6 +34,10 @@ class JobView(WorkspaceView):
     def deed(self, request: Request) -> str:
         verb = self.verb_in(request)
         return f"job.{verb}" if verb else ""
+
+    def without_secrets(self, reason: str) -> str:
+        job = getattr(self, "job", None)
+        return without_secrets(reason, [job]) if job is not None else reason
 
     def verb_in(self, request: Request) -> str | None:
         """What the POST would do; None where that cannot be told yet."""

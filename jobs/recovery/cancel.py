@@ -33,7 +33,7 @@ def cancel(
     deed = Deed.of(
         job_id, Verb.CANCEL, actor, reason, operation_id=operation_id, request_id=request_id
     )
-    return deed.done(lambda: _cancelled(deed))
+    return deed.done(_cancelled)
 
 
 def _cancelled(deed: Deed) -> Job:

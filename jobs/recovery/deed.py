@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from django.db import OperationalError, connection, transaction
 
 from jobs import registry
+from jobs.curtain import without_secrets
 from jobs.errors import (
     AlreadyRetried,
     Busy,
@@ -96,17 +97,19 @@ class Deed:
             request_id,
         )
 
-    def done(self, work: Callable[[], T]) -> T:
+    def done(self, work: Callable[[Deed], T]) -> T:
         """Do ``work`` in one transaction; a refusal of it is on record afterwards.
 
-        Raises JobNotFound where the actor may not know of the job, and what ``work`` raises.
+        ``work`` gets the deed with a reason that holds no secret of the job. Raises JobNotFound
+        where the actor may not know of the job, and what ``work`` raises.
         """
         seen = visible_job(self.job_id, self.actor)
+        deed = replace(self, reason=without_secrets(self.reason, [seen]))
         attempt = audit.Attempt(
-            self.actor, self.action, seen.workspace_id, "job", seen.pk, self.reason, self.request_id
+            self.actor, self.action, seen.workspace_id, "job", seen.pk, deed.reason, self.request_id
         )
         with audit.attempted(attempt):
-            return done(work)
+            return done(lambda: work(deed))
 
     @property
     def action(self) -> str:

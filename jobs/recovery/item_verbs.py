@@ -36,6 +36,10 @@ class Mandate:
     request_id: str
 
 
+def _as_it_is(text: str, _workspace_id: int, _ids: Sequence[str]) -> str:
+    return text
+
+
 @dataclass(frozen=True)
 class ItemVerb:
     """One verb of operations, on objects that are named by text.
@@ -46,6 +50,7 @@ class ItemVerb:
     transaction, authorised and judged again under the object's lock, and answers the id of what
     came of it; what it raises as a FiredoorError is why it was not done. ``fates(result_ids)``
     says which of these ended well (True) or badly (False); one that has not ended is left out.
+    ``without_secrets(text, workspace_id, ids)`` takes out of a reason what these objects hide.
     """
 
     name: str
@@ -54,6 +59,7 @@ class ItemVerb:
     act: Callable[[str, Mandate], str]
     fates: Callable[[Sequence[str]], dict[str, bool]]
     rate_per_minute: int | None = None
+    without_secrets: Callable[[str, int, Sequence[str]], str] = _as_it_is
 
 
 _verbs: dict[str, ItemVerb] = {}

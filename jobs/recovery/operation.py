@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from django.db.models.functions import Now
 
 from jobs.enqueue import enqueue
 from jobs.errors import NothingEligible, OperationConflict, OperationNotFound
-from jobs.models import Job, Operation
+from jobs.models import Job, Operation, OperationItem
 from jobs.recovery import course
 from jobs.recovery.bulk import right_for
 from jobs.recovery.deed import done
+from jobs.recovery.item_verbs import verb_named
 from jobs.recovery.job_verbs import ENGINE
 from jobs.recovery.resolve import resolve as resolve_job
 from jobs.recovery.retry import retry
@@ -30,6 +31,9 @@ from workspaces.redaction import scrub
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
+
+
+_Work = Callable[[Operation, "_Deed"], None]
 
 
 @dataclass(frozen=True)
@@ -54,36 +58,35 @@ class _Deed:
         """Check the reason; raises ReasonRequired."""
         return cls(name, as_actor(actor), audit.reason_given(reason), operation_id, request_id)
 
-    def done(
-        self, pk: uuid.UUID | str, work: Callable[[Operation], None], *, asks: bool = False
-    ) -> Operation:
+    def done(self, pk: uuid.UUID | str, work: _Work, *, asks: bool = False) -> Operation:
         """Do it in one transaction. ``asks``: for more than a brake, its size asks for a right."""
         seen = visible_operation(pk, self.actor)
         right = right_for(seen) if asks else "operations.run"
+        deed = replace(self, reason=without_secrets(self.reason, seen))
         attempt = audit.Attempt(
             self.actor,
             self.action,
             seen.workspace_id,
             "operation",
             seen.pk,
-            self.reason,
+            deed.reason,
             self.request_id,
         )
         with audit.attempted(attempt):
-            return done(lambda: self._done(seen, work, right))
+            return done(lambda: deed._done(seen, work, right))
 
     @property
     def action(self) -> str:
         """What the audit trail calls it."""
         return f"operation.{self.name}"
 
-    def _done(self, seen: Operation, work: Callable[[Operation], None], right: str) -> Operation:
+    def _done(self, seen: Operation, work: _Work, right: str) -> Operation:
         require(self.actor, right, seen.workspace_id)
         operation = _locked(seen)
         if self._earlier(operation):
             return operation
         before = {"state": operation.state}
-        work(operation)
+        work(operation, self)
         operation.refresh_from_db()
         audit.record(
             actor=self.actor,
@@ -124,7 +127,7 @@ def start(
     lead), OperationConflict (no draft), NothingEligible, WorkspaceClosed, ReasonRequired, Busy.
     """
     deed = _Deed.of("start", actor, reason, operation_id, request_id)
-    return deed.done(pk, lambda operation: _start(operation, deed), asks=True)
+    return deed.done(pk, _start, asks=True)
 
 
 def pause(
@@ -141,7 +144,7 @@ def pause(
     ReasonRequired, Busy.
     """
     deed = _Deed.of("pause", actor, reason, operation_id, request_id)
-    return deed.done(pk, lambda operation: _pause(operation, deed))
+    return deed.done(pk, _pause)
 
 
 def resume_operation(
@@ -160,7 +163,7 @@ def resume_operation(
     VersionChanged where a newer engine must be rerun from its start, which repeats no item.
     """
     deed = _Deed.of("go", actor, reason, operation_id, request_id)
-    return deed.done(pk, lambda operation: _go(operation, deed), asks=True)
+    return deed.done(pk, _go, asks=True)
 
 
 def stop(
@@ -177,7 +180,7 @@ def stop(
     OperationNotFound, NotAllowed, OperationConflict, ReasonRequired, Busy.
     """
     deed = _Deed.of("stop", actor, reason, operation_id, request_id)
-    return deed.done(pk, lambda operation: _stop(operation, deed))
+    return deed.done(pk, _stop)
 
 
 def resolve(
@@ -194,7 +197,7 @@ def resolve(
     OperationNotFound, NotAllowed, OperationConflict, ReasonRequired, Busy.
     """
     deed = _Deed.of("resolve", actor, reason, operation_id, request_id)
-    return deed.done(pk, lambda operation: _resolve(operation, deed))
+    return deed.done(pk, _resolve)
 
 
 def visible_operation(pk: uuid.UUID | str, actor: Actor | User) -> Operation:
@@ -206,6 +209,13 @@ def visible_operation(pk: uuid.UUID | str, actor: Actor | User) -> Operation:
     if found is None or not allowed(as_actor(actor), "jobs.view", found.workspace_id):
         raise no_such_operation(pk)
     return found
+
+
+def without_secrets(text: str, operation: Operation) -> str:
+    """What somebody typed about an operation, without what the things in it hide."""
+    items = OperationItem.objects.filter(operation_id=operation.pk)
+    ids = list(items.order_by("position").values_list("object_id", flat=True))
+    return verb_named(operation.verb).without_secrets(text, operation.workspace_id, ids)
 
 
 def no_such_operation(pk: object) -> OperationNotFound:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from django.core.exceptions import ValidationError
 
 from jobs import registry
+from jobs.curtain import Curtain
 from jobs.errors import JobNotFound
 from jobs.models import Attempt, Job
 from jobs.models import Step as StepRow
@@ -19,7 +20,6 @@ from jobs.registry import KindSpec
 from jobs.states import RETRYABLE, State, Verb, Word
 from workspaces.actors import Actor, as_actor
 from workspaces.permissions import allowed, missing_right
-from workspaces.redaction import scrub
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
@@ -147,7 +147,7 @@ def _retryable(job: Job, successor: Job | None) -> Check:
         sentence = f"Only a dead or cancelled job is retried; this one is {job.state}."
         return Check("block", "not_retryable", sentence)
     if job.resolved_at is not None:
-        return Check("warn", "", f"It was resolved already: {scrub(job.resolution)}")
+        return Check("warn", "", f"It was resolved already: {Curtain.of(job).text(job.resolution)}")
     return Check("pass", "", f"It ended {job.state}, and nobody has retried it.")
 
 

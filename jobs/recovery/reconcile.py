@@ -47,7 +47,7 @@ def reconcile(
         text = encode_output(output) if observed is Observation.HAPPENED else None
     except OutputRejected as error:
         raise ParamsInvalid(f"Nothing was recorded: {error}. Pass the output as JSON.") from error
-    return deed.done(lambda: _reconciled(deed, step, observed, text))
+    return deed.done(lambda clean: _reconciled(clean, step, observed, text))
 
 
 def _reconciled(deed: Deed, step: str, observed: Observation, output: str | None) -> Job:

@@ -34,7 +34,7 @@ def resolve(
     deed = Deed.of(
         job_id, Verb.RESOLVE, actor, reason, operation_id=operation_id, request_id=request_id
     )
-    return deed.done(lambda: _resolved(deed))
+    return deed.done(_resolved)
 
 
 def _resolved(deed: Deed) -> Job:

@@ -61,7 +61,7 @@ def retry(
     )
     if deed.verb not in (Verb.RESUME, Verb.RESTART):
         raise ValueError(f"a retry is a resume or a restart, not {mode!r}")
-    return deed.done(lambda: _retried(deed))
+    return deed.done(_retried)
 
 
 def _retried(deed: Deed) -> Job:

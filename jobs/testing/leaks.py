@@ -46,6 +46,11 @@ def _surfaces(lines: list[str], job: Job) -> Iterator[tuple[str, str]]:
     for line in lines:
         yield "the logs", line
     yield "the job as shown", json.dumps(shown(Job.objects.get(pk=job.pk)), ensure_ascii=False)
+    yield from tables()
+
+
+def tables() -> Iterator[tuple[str, str]]:
+    """Every text in every table of the platform that is not the stored value of a job or step."""
     for label in PLATFORM:
         if apps.is_installed(label) or label in apps.app_configs:
             for model in apps.get_app_config(label).get_models():

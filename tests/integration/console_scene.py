@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from django.contrib import admin
 from django.contrib.auth.models import User
 from django.db.models.functions import Now
+from django.http import HttpRequest
 from django.test import Client
 from django.urls import reverse
 
@@ -14,7 +17,7 @@ from config.console.door import open_door
 from jobs import runner
 from jobs.kinds import Intended
 from jobs.models import Job
-from jobs.states import State
+from jobs.states import State, Verb
 from tests.drills.kinds import once, repeatable
 from workspaces.models import Workspace
 from workspaces.permissions import Role
@@ -92,3 +95,26 @@ def form_on(client: Client, url: str, **typed: str) -> dict[str, str]:
         "csrfmiddlewaretoken": token,
     }
     return {**hidden, "reason": REASON, **typed}
+
+
+def every_page(request: HttpRequest, jobs: list[Job]) -> Iterator[str]:
+    """The addresses of all pages: the site's own, every list, every record, every verb."""
+    for name in ("index", "password_change"):
+        yield reverse(f"admin:{name}")
+    for model, model_admin in admin.site._registry.items():
+        if not model_admin.has_view_permission(request):
+            continue
+        names = f"admin:{model._meta.app_label}_{model._meta.model_name}"
+        yield reverse(f"{names}_changelist")
+        for row in model_admin.get_queryset(request):
+            yield reverse(f"{names}_change", args=[row.pk])
+            yield reverse(f"{names}_history", args=[row.pk])
+    for app in ("jobs", "workspaces", "alerts"):
+        yield reverse("admin:app_list", args=[app])
+    for job in jobs:
+        yield from (confirm(job, verb.value) for verb in Verb)
+
+
+def pages_of(client: Client) -> list[str]:
+    request: HttpRequest = client.get(reverse("admin:index")).wsgi_request
+    return list(every_page(request, list(Job.objects.all())))

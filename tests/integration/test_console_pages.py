@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -13,14 +12,12 @@ from django.contrib import admin
 from django.db import connection
 from django.db.models import F
 from django.db.models.functions import Now
-from django.http import HttpRequest
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from config.env import ROOT
 from jobs.models import Job, Step, Upkeep
-from jobs.states import Verb
 from jobs.sweep import UPKEEP
 from tests.drills.kinds import noop, secretive
 from tests.integration.console_scene import (
@@ -32,6 +29,7 @@ from tests.integration.console_scene import (
     finished,
     form_on,
     page,
+    pages_of,
     uncertain,
 )
 from workspaces.models import Workspace
@@ -50,29 +48,6 @@ def acme() -> Workspace:
 @pytest.fixture
 def ana() -> Client:
     return at_console("ana", Role.LEAD)
-
-
-def every_page(request: HttpRequest, jobs: list[Job]) -> Iterator[str]:
-    """The addresses of all pages: the site's own, every list, every record, every verb."""
-    for name in ("index", "password_change"):
-        yield reverse(f"admin:{name}")
-    for model, model_admin in admin.site._registry.items():
-        if not model_admin.has_view_permission(request):
-            continue
-        names = f"admin:{model._meta.app_label}_{model._meta.model_name}"
-        yield reverse(f"{names}_changelist")
-        for row in model_admin.get_queryset(request):
-            yield reverse(f"{names}_change", args=[row.pk])
-            yield reverse(f"{names}_history", args=[row.pk])
-    for app in ("jobs", "workspaces", "alerts"):
-        yield reverse("admin:app_list", args=[app])
-    for job in jobs:
-        yield from (confirm(job, verb.value) for verb in Verb)
-
-
-def pages_of(client: Client) -> list[str]:
-    request: HttpRequest = client.get(reverse("admin:index")).wsgi_request
-    return list(every_page(request, list(Job.objects.all())))
 
 
 def act(client: Client, job: Job, verb: str, **typed: str) -> Any:

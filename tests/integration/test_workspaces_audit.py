@@ -142,10 +142,31 @@ def test_an_event_falls_with_the_deed_it_records(acme: Workspace) -> None:
     assert not AuditEvent.objects.exists()
 
 
-@pytest.mark.parametrize("reason", ["", "  \n", "\x00", "x" * (audit.REASON_MAX + 1)])
-def test_a_missing_or_endless_reason_is_refused(reason: str) -> None:
-    with pytest.raises(audit.ReasonRequired, match="Nothing was done"):
+INVISIBLE = ["\u200b\u200d\ufeff", "\u2060 \u00ad", "\u3164\u2800", "\u0301", "\x07\x1b"]
+
+
+@pytest.mark.parametrize("reason", ["", "  \n", "\x00", *INVISIBLE], ids=ascii)
+def test_a_reason_that_nobody_can_read_is_refused(reason: str) -> None:
+    with pytest.raises(audit.ReasonRequired, match="Nothing was done") as refused:
         audit.reason_given(reason)
+    assert refused.value.code == "reason_required"
+
+
+def test_a_reason_that_is_too_long_is_refused_as_such() -> None:
+    with pytest.raises(audit.ReasonTooLong, match="2001 characters, 2000 are kept") as refused:
+        audit.reason_given("x" * (audit.REASON_MAX + 1))
+    assert refused.value.code == "reason_too_long"
+
+
+@pytest.mark.parametrize(
+    "reason", ["ok", "已付款", "нет", "👍", "e\u0301", "?", "a\u200bb"], ids=ascii
+)
+def test_whatever_can_be_read_is_a_reason(reason: str) -> None:
+    assert audit.reason_given(reason) == reason
+
+
+def test_half_a_surrogate_pair_in_a_reason_is_kept_as_a_question_mark() -> None:
+    assert audit.reason_given("paid \ud800 twice") == "paid ? twice"
 
 
 def test_a_reason_is_kept_without_the_space_around_it() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -11,6 +12,7 @@ from django.db.models import Q
 from workspaces.admin.filters import WorkspaceFilter
 from workspaces.admin.readonly import ReadOnlyAdmin
 from workspaces.models import AuditEvent, Membership, Workspace
+from workspaces.redaction import redact, scrub
 
 if TYPE_CHECKING:
     from django.db.models import QuerySet
@@ -50,7 +52,7 @@ class AuditEventAdmin(ReadOnlyAdmin):
     """Who did what, to which object, and why. Kept as it was written."""
 
     right = "audit.view"
-    list_display = ("created_at", "actor_label", "action", "object", "workspace", "reason")
+    list_display = ("created_at", "actor_label", "action", "object", "workspace", "shown_reason")
     list_filter = (WorkspaceFilter,)
     list_select_related = ("workspace",)
     search_fields = ("object_id",)
@@ -61,13 +63,25 @@ class AuditEventAdmin(ReadOnlyAdmin):
         "action",
         ("object_type", "object_id"),
         "workspace",
-        "reason",
+        "shown_reason",
         "result",
-        "before",
-        "after",
+        "shown_before",
+        "shown_after",
         "operation_id",
         "request_id",
     )
+
+    @admin.display(description="reason")
+    def shown_reason(self, event: AuditEvent) -> str:
+        return scrub(event.reason)
+
+    @admin.display(description="before")
+    def shown_before(self, event: AuditEvent) -> str:
+        return _shown(event.before)
+
+    @admin.display(description="after")
+    def shown_after(self, event: AuditEvent) -> str:
+        return _shown(event.after)
 
     @admin.display(description="object")
     def object(self, event: AuditEvent) -> str:
@@ -82,6 +96,13 @@ class AuditEventAdmin(ReadOnlyAdmin):
             return queryset, False
         wanted = Q(object_id=term) | Q(request_id=term) | operation(term)
         return queryset.filter(wanted), False
+
+
+def _shown(value: object) -> str:
+    """A JSON value that a service wrote, as text without secrets; empty for null."""
+    if value is None:
+        return ""
+    return scrub(json.dumps(redact(value), indent=2, ensure_ascii=False))
 
 
 def operation(term: str) -> Q:

@@ -96,6 +96,10 @@ class WorkspaceView(ApiView):
         """What the audit trail calls a POST that no service has named; else the right it needs."""
         return ""
 
+    def without_secrets(self, reason: str) -> str:
+        """A refused reason without what its object hides; the trail scrubs it besides."""
+        return reason
+
     def handle_exception(self, exc: Exception) -> Any:
         if isinstance(exc, FiredoorError):
             audit.record_refusal(exc, self.attempt(exc))
@@ -115,7 +119,7 @@ class WorkspaceView(ApiView):
             self.workspace.pk,
             noun,
             number,
-            _reason_in(request),
+            self.without_secrets(_reason_in(request)),
             self.request_id,
         )
 
