@@ -1,6 +1,6 @@
 """What is answered where no view was reached, or none could answer."""
 
-from django.core.exceptions import RequestDataTooBig
+from django.core.exceptions import RequestDataTooBig, SuspiciousOperation
 from django.http import HttpRequest, HttpResponse
 from django.middleware.common import CommonMiddleware
 from django.views import defaults
@@ -12,10 +12,16 @@ API = "/api/"
 
 
 class AddressMiddleware(CommonMiddleware):
-    """Django's, but an address of the API that lacks its slash is not found.
+    """Django's, but an address of the API that lacks its slash is not found, and NUL is refused.
 
     Redirected, a POST would come back as a GET: it would list, and seem to have made something.
+    NUL in a path, a query or a cookie is looked for in no database: PostgreSQL takes none.
     """
+
+    def process_request(self, request: HttpRequest) -> HttpResponse | None:  # type: ignore[override]
+        if _holds_nul(request):
+            return bad_request(request, SuspiciousOperation("NUL in an address or a cookie"))
+        return super().process_request(request)
 
     def should_redirect_with_slash(self, request: HttpRequest) -> bool:
         return not _is_for_programs(request) and super().should_redirect_with_slash(request)
@@ -50,6 +56,12 @@ def failed(request: HttpRequest) -> HttpResponse:
     if _is_for_programs(request):
         return problems.answered(errors.Internal(), request)
     return defaults.server_error(request)
+
+
+def _holds_nul(request: HttpRequest) -> bool:
+    query = request.META.get("QUERY_STRING", "")
+    texts = (request.path_info, query, *request.COOKIES.values())
+    return "%00" in query or any("\0" in text for text in texts)
 
 
 def _is_for_programs(request: HttpRequest) -> bool:

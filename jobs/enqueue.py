@@ -23,6 +23,7 @@ from jobs.registry import KindSpec
 from workspaces.actors import SYSTEM, Actor, as_actor
 from workspaces.errors import NoSuchWorkspace, WorkspaceClosed
 from workspaces.models import Workspace
+from workspaces.visibility import named
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
@@ -207,10 +208,10 @@ def _workspace_id(workspace: Workspace | int | str) -> int:
         return workspace.pk
     if isinstance(workspace, int):
         return workspace
-    found = Workspace.objects.filter(slug=workspace).values_list("pk", flat=True).first()
+    found = named(workspace, Workspace.objects.all())
     if found is None:
         raise NoSuchWorkspace(workspace)
-    return found
+    return found.pk
 
 
 def _check_key(key: str, *, reserved: bool) -> None:

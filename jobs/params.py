@@ -47,6 +47,19 @@ def _plain(value: object, depth: int = 0) -> object:
     raise TypeError(f"{type(value).__name__} is not a JSON type")
 
 
+def read_json(text: str) -> object:
+    """The value of JSON that a person typed. Raises ValueError, saying what is wrong with it.
+
+    Refused is what could not be kept: too deep, a number without end, half a surrogate pair, NUL.
+    """
+    try:
+        value: object = json.loads(text)
+        canonical(value)
+    except RecursionError:
+        raise ValueError("nested deeper than 64 levels") from None
+    return value
+
+
 def encode_params(kind: str, params: Mapping[str, object]) -> tuple[str, str]:
     """The stored text of ``params`` and its digest. Raises ParamsInvalid, ParamsTooLarge."""
     try:

@@ -18,7 +18,7 @@ from jobs.steps import Step
 
 Before = Callable[[Job, str], None]
 After = Callable[[Job, str, Job | None], None]
-_NAME = re.compile(r"^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+$")
+_NAME = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+")
 
 
 @dataclass(kw_only=True)
@@ -92,7 +92,7 @@ KINDS: dict[str, KindSpec] = {}
 
 def register(spec: KindSpec) -> None:
     """Add a kind. Raises ValueError for a bad or taken name, or steps of one name."""
-    if not _NAME.match(spec.name) or len(spec.name) > 100:
+    if not _NAME.fullmatch(spec.name) or len(spec.name) > 100:
         raise ValueError(f"kind {spec.name!r}: a name is app.name, lower case, at most 100 long")
     known = KINDS.get(spec.name)
     if known is not None and _home(known) != _home(spec):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from django.core.validators import slug_re
+
 from workspaces.errors import NoSuchWorkspace
 from workspaces.models import Workspace
 
@@ -24,9 +26,14 @@ def visible_workspaces(actor: Actor) -> QuerySet[Workspace]:
     return Workspace.objects.filter(pk__in=[grant.workspace_id for grant in actor.roles])
 
 
+def named(slug: str, among: QuerySet[Workspace]) -> Workspace | None:
+    """The workspace with that slug. For what cannot be one, such as NUL, no database is asked."""
+    return among.filter(slug=slug).first() if slug_re.fullmatch(slug) else None
+
+
 def visible_workspace(actor: Actor, slug: str) -> Workspace:
     """Find one visible workspace by its slug. Raises NoSuchWorkspace, also for a foreign one."""
-    workspace = visible_workspaces(actor).filter(slug=slug).first()
+    workspace = named(slug, visible_workspaces(actor))
     if workspace is None:
         raise NoSuchWorkspace(slug)
     return workspace

@@ -10,6 +10,7 @@ from jobs.admin.confirm import Confirm, ConfirmForm
 from jobs.admin.offers import OBSERVABLE
 from jobs.models import Job
 from jobs.models import Step as StepRow
+from jobs.params import read_json
 from jobs.recovery.plan import Plan
 from jobs.recovery.reconcile import reconcile
 from jobs.states import Observation, Verb
@@ -22,11 +23,15 @@ _SAID = (
 )
 
 
-class Output(forms.JSONField):
-    """JSON, where nothing typed is shown as nothing and means null."""
+class Output(forms.CharField):
+    """JSON, where nothing typed means null. What is refused is shown again as it was typed."""
 
-    def prepare_value(self, value: Any) -> Any:
-        return "" if value is None else super().prepare_value(value)
+    def clean(self, value: Any) -> Any:
+        text = super().clean(value)
+        try:
+            return read_json(text) if text else None
+        except ValueError as fault:
+            raise forms.ValidationError(f"This is no JSON that can be kept: {fault}.") from fault
 
 
 class ReconcileForm(ConfirmForm):

@@ -247,3 +247,40 @@ def test_a_pass_that_is_told_to_reap_gives_no_grace(acme: Workspace, ledger: str
     job.refresh_from_db()
     assert (job.state, job.losses) == ("queued", 1)
     assert "reaped 1" in out.getvalue()
+
+
+BAD_JSON = ["[" * 50_000 + "]" * 50_000, '{"a": ' + "9" * 5_000 + "}", '{"a": "\\ud800"}', "{no"]
+
+
+@pytest.mark.parametrize("text", BAD_JSON, ids=["deep", "endless", "half", "none"])
+def test_json_that_cannot_be_kept_is_refused_with_a_sentence(
+    acme: Workspace, ledger: str, text: str
+) -> None:
+    new = ("enqueue", "drills.noop", "--workspace", "acme", "--key", "a", "--params", text)
+    assert refused(*new)[0] == 1
+    assert not Job.objects.exists()
+    job = dead(ledger, acme)
+    seen = ("--step", "first", "--outcome", "happened", "--reason", "seen", "--output", text)
+    assert "params_invalid" in refused("reconcile", str(job.pk), *seen)[1]
+
+
+@pytest.mark.parametrize("limit", ["-1", "0", "1.5", "10001", "9" * 30, "x", ""])
+def test_a_list_has_a_length(acme: Workspace, limit: str) -> None:
+    assert "no whole number from 1 to 10000" in refused("list", f"--limit={limit}")[1]
+
+
+@pytest.mark.parametrize("odd", ["\udcff", "a\0b"], ids=ascii)
+def test_bytes_that_are_no_text_are_refused_with_a_sentence(
+    acme: Workspace, ledger: str, odd: str
+) -> None:
+    job = dead(ledger, acme)
+    for words in (
+        ("enqueue", "drills.noop", "--workspace", odd, "--key", "a"),
+        ("enqueue", odd, "--workspace", "acme", "--key", "a"),
+        ("list", "--kind", odd),
+        ("show", odd),
+        ("resolve", str(job.pk), "--reason", odd),
+        ("resolve", "--filter", f"state=dead,workspace=acme,kind={odd}", "--reason", "x"),
+    ):
+        code, sentence = refused(*words)
+        assert (code, "is not text in UTF-8" in sentence) == (2, True), words

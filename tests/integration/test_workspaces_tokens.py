@@ -377,6 +377,9 @@ def test_the_command_makes_account_and_token_and_prints_nothing_else() -> None:
 @pytest.mark.usefixtures("acme")
 def test_the_command_rotates_and_revokes() -> None:
     old = createtoken(*CI, "--role", "viewer").strip()
+    for endless in ("1e300", "nan", "inf", "-1"):
+        with pytest.raises(CommandError, match="lifetime_invalid"):
+            createtoken(*CI, "--rotate", f"--overlap-hours={endless}")
     new = createtoken(*CI, "--rotate", "--overlap-hours", "1").strip()
     assert (works(old), works(new)) == (True, True)
     ended = json.loads(createtoken(*CI, "--revoke", "--reason", WHY, "--json"))

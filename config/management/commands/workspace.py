@@ -13,10 +13,13 @@ from config.console.door import open_door
 from workspaces.actors import SYSTEM
 from workspaces.closing import close
 from workspaces.errors import FiredoorError
+from workspaces.management.typed import check_text
 from workspaces.models import Workspace
 from workspaces.permissions import Role
+from workspaces.visibility import named
 
-_SLUG = re.compile(r"^[a-z0-9][a-z0-9-]{0,62}$")
+_SLUG = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+NAME_LIMIT = 200
 
 
 class Command(BaseCommand):
@@ -37,6 +40,7 @@ class Command(BaseCommand):
         member.add_argument("--workspace", metavar="SLUG", help="one workspace; else all of them")
 
     def handle(self, *_args: Any, **options: Any) -> None:
+        check_text(options)
         try:
             getattr(self, f"_{options['verb']}")(options)
         except FiredoorError as error:
@@ -44,11 +48,14 @@ class Command(BaseCommand):
 
     def _add(self, options: dict[str, Any]) -> None:
         slug = options["slug"]
-        if not _SLUG.match(slug):
+        if not _SLUG.fullmatch(slug):
             raise CommandError(f"Nothing was made: {slug!r} is no slug; use a-z, 0-9 and hyphens.")
-        made, new = Workspace.objects.get_or_create(
-            slug=slug, defaults={"name": options["name"] or slug}
-        )
+        name = (options["name"] or slug).strip()
+        if not name.isprintable() or not 1 <= len(name) <= NAME_LIMIT:
+            raise CommandError(
+                f"Nothing was made: a name has from 1 to {NAME_LIMIT} characters, in one line."
+            )
+        made, new = Workspace.objects.get_or_create(slug=slug, defaults={"name": name})
         self.stdout.write(f"{made.slug}: {'made' if new else 'was there before'}.")
 
     def _list(self, _options: dict[str, Any]) -> None:
@@ -75,7 +82,7 @@ class Command(BaseCommand):
 
     @staticmethod
     def _named(slug: str) -> Workspace:
-        found = Workspace.objects.filter(slug=slug).first()
+        found = named(slug, Workspace.objects.all())
         if found is None:
             raise CommandError(f"Nothing was done: there is no workspace {slug!r}.")
         return found

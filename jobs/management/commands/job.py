@@ -23,6 +23,7 @@ from jobs.management.bulk import (
     run_operation,
 )
 from jobs.models import Job
+from jobs.params import read_json
 from jobs.recovery.cancel import cancel
 from jobs.recovery.preflight import visible_job
 from jobs.recovery.reconcile import reconcile
@@ -33,10 +34,13 @@ from jobs.states import Observation, State
 from jobs.sweep import sweep
 from workspaces.actors import SYSTEM
 from workspaces.errors import FiredoorError
+from workspaces.management.typed import check_text, whole
 
 EXIT_BY_STATE = {State.SUCCEEDED: 0, State.DEAD: 3, State.CANCELLED: 4}
 STILL_WAITING = 5
 POLL_SECONDS = 0.2
+LISTED = 10_000
+"""The longest list that is printed."""
 
 
 class Command(BaseCommand):
@@ -63,7 +67,7 @@ class Command(BaseCommand):
         some.add_argument("--state", choices=[state.value for state in State])
         some.add_argument("--kind")
         some.add_argument("--workspace", metavar="SLUG")
-        some.add_argument("--limit", type=int, default=20)
+        some.add_argument("--limit", type=whole(1, LISTED), default=20, metavar="N")
         one = verb("show", "one job with its attempts and steps")
         one.add_argument("id")
         wait = verb("wait", "wait until a job has ended")
@@ -86,6 +90,7 @@ class Command(BaseCommand):
         seen.add_argument("--output", default="null", metavar="JSON", help="what it returned")
 
     def handle(self, *_args: Any, **options: Any) -> None:
+        check_text(options)
         verb: Callable[[dict[str, Any]], None] = getattr(self, f"_{options['verb']}")
         try:
             verb(options)
@@ -184,7 +189,7 @@ class Command(BaseCommand):
 
 def _json(option: str, text: str) -> Any:
     try:
-        return json.loads(text)
+        return read_json(text)
     except ValueError as error:
         raise ParamsInvalid(f"Nothing was done: {option} is not JSON ({error}).") from error
 

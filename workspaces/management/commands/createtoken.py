@@ -17,6 +17,7 @@ from django.db import transaction
 from workspaces import audit, service_accounts, tokens
 from workspaces.actors import SYSTEM
 from workspaces.errors import FiredoorError
+from workspaces.management.typed import check_text
 from workspaces.models import ServiceAccount, Token, Workspace
 from workspaces.permissions import Role
 from workspaces.visibility import visible_workspace
@@ -48,6 +49,7 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="print JSON")
 
     def handle(self, *_args: Any, **options: Any) -> None:
+        check_text(options)
         deed = next((d for d in ("revoke", "rotate") if options[d]), "issue")
         try:
             with transaction.atomic():  # an account without the token that was asked for is no use
@@ -74,7 +76,7 @@ class Command(BaseCommand):
             old.pk,
             actor=SYSTEM,
             lifetime=_lifetime(options),
-            overlap=timedelta(hours=options["overlap_hours"]),
+            overlap=_overlap(options),
         )
         self._print(token, text, options)
 
@@ -138,6 +140,14 @@ def _living(options: dict[str, Any]) -> list[Token]:
 def _lifetime(options: dict[str, Any]) -> timedelta:
     try:
         return timedelta(days=options["expires_days"])
+    except (OverflowError, ValueError):
+        raise tokens.LifetimeInvalid from None
+
+
+def _overlap(options: dict[str, Any]) -> timedelta:
+    """How long the old token works on; without end means as long as it would have."""
+    try:
+        return timedelta(hours=options["overlap_hours"])
     except (OverflowError, ValueError):
         raise tokens.LifetimeInvalid from None
 
