@@ -162,9 +162,15 @@ def test_a_platform_operator_sees_every_workspace(acme: Workspace, ledger: str) 
 
 @pytest.mark.sqlite
 @EVERY
-@pytest.mark.parametrize("reason", ["", " \n\t", "\x00", "x" * 2001])
+@pytest.mark.parametrize("reason", ["", " \n\t", "\x00", "\u200b"], ids=ascii)
 def test_a_deed_needs_a_reason(acme: Workspace, ledger: str, verb: str, reason: str) -> None:
     assert refused(verb, uncertain(acme, ledger).pk, reason=reason).code == "reason_required"
+
+
+@EVERY
+def test_a_reason_has_a_bound(acme: Workspace, ledger: str, verb: str) -> None:
+    job = uncertain(acme, ledger)
+    assert refused(verb, job.pk, reason="x" * 2001).code == "reason_too_long"
 
 
 # --- what ----------------------------------------------------------------------------------------
