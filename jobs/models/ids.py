@@ -9,16 +9,15 @@ from datetime import datetime
 
 
 def uuid7() -> uuid.UUID:
-    """A time-ordered id: 48 bits of milliseconds, then 74 random bits.
+    """A time-ordered id: 48 bits of milliseconds, 12 of their fraction, then 62 random bits.
 
-    Order is by millisecond; ids made within one millisecond, or on hosts whose clocks differ,
-    are in no order. Never use it as a key that means "the same thing again".
+    Ids made one after another by one process are in order while its clock does not step back
+    (RFC 9562 §6.2, method 3); those of hosts whose clocks differ are in no order. Never use it as
+    a key that means "the same thing again".
     """
-    millis = time.time_ns() // 1_000_000
-    tail = int.from_bytes(os.urandom(10), "big")
-    value = (millis & 0xFFFFFFFFFFFF) << 80 | tail
-    value = value & ~(0xF << 76) | 0x7 << 76
-    value = value & ~(0x3 << 62) | 0x2 << 62
+    millis, nanos = divmod(time.time_ns(), 1_000_000)
+    value = (millis & 0xFFFFFFFFFFFF) << 80 | 0x7 << 76 | (nanos * 4096 // 1_000_000) << 64
+    value |= 0x2 << 62 | int.from_bytes(os.urandom(8), "big") >> 2
     return uuid.UUID(int=value)
 
 

@@ -13,7 +13,6 @@ from django.utils import timezone
 
 from jobs.models import Attempt, Job
 from jobs.models import Step as StepRow
-from jobs.models.ids import uuid7
 from tests.integration.api.conftest import Caller
 from tests.integration.bulk_scene import rows
 from workspaces.http import keyset
@@ -273,7 +272,3 @@ def test_the_number_of_queries_does_not_depend_on_the_number_of_jobs(
             rows(acme, count)
             with django_assert_num_queries(queries):
                 assert len(keys(me.get("jobs/", {**query, "limit": 200}))) == count
-
-
-def test_ids_of_jobs_grow_with_time() -> None:
-    assert uuid7() < uuid7() or uuid7().bytes[:6] == uuid7().bytes[:6]

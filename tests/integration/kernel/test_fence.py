@@ -1,5 +1,7 @@
 """A worker writes only what is still its own."""
 
+from collections.abc import Callable
+
 import pytest
 from django.db.models.functions import Now
 
@@ -7,7 +9,7 @@ from jobs import moves
 from jobs.fence import AttemptRecord, Fence
 from jobs.models import Event, Job, Step
 from jobs.states import AttemptOutcome, Cause, WaitReason
-from jobs.testing import lose_lease
+from jobs.testing import leave_for_dead, lose_lease
 from tests.drills import faults
 from tests.drills.kinds import charge_found, noop, reconciled, repeatable
 from tests.drills.ledger import effects
@@ -126,3 +128,16 @@ def test_events_of_a_job_come_in_order(workspace: Workspace, ledger: str) -> Non
     )
     types = Event.objects.filter(subject=str(job.pk)).order_by("id").values_list("type", flat=True)
     assert list(types) == ["job.dead"]
+
+
+@pytest.mark.parametrize("lose", [leave_for_dead, lose_lease])
+def test_where_a_test_takes_a_job_away_nothing_that_is_due_runs(
+    workspace: Workspace, lose: Callable[[Job], object]
+) -> None:
+    """On a slow machine the retry itself is due by then, and its scenario would not see it run."""
+    due = noop.s().enqueue(workspace=workspace, key="due", countdown=60)
+    job, _ = held(workspace)
+    Job.objects.filter(pk=due.pk).update(run_at=Now())
+    lose(job)
+    due.refresh_from_db()
+    assert due.attempt == 0
