@@ -11,12 +11,14 @@ import subprocess
 import urllib.error
 from datetime import UTC, datetime
 from email.message import Message
+from types import SimpleNamespace
 
 import httpx2
 import pytest
 from celery.exceptions import SoftTimeLimitExceeded
 from django.db import DatabaseError, IntegrityError, InterfaceError, OperationalError
 
+from jobs import failures, outcomes
 from jobs.outcomes import (
     Again,
     Budget,
@@ -28,6 +30,7 @@ from jobs.outcomes import (
     after_failure,
     after_loss,
     classify,
+    classify_as,
     http_status,
 )
 from jobs.params import OutputRejected
@@ -44,6 +47,14 @@ SURELY_NOT = {
     *(409, 410, 411, 412, 413, 414, 415, 416, 417, 418, 419, 420, 421, 422, 423, 424),
     *(426, 428, 429, 431, 451),
 }
+
+
+@pytest.fixture(autouse=True)
+def _table(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The table as it is filled when the app is ready, and none of it left afterwards."""
+    of_celery = {SoftTimeLimitExceeded: outcomes._table[SoftTimeLimitExceeded]}  # by jobs.tasks
+    monkeypatch.setattr(outcomes, "_table", of_celery)
+    failures.register()
 
 
 def of(error: BaseException, **lists: tuple[type[BaseException], ...]) -> Meaning:
@@ -100,7 +111,35 @@ def test_the_wait_that_a_provider_asks_for_is_taken_from_its_answer(
     assert of(AnswerError(503, headers)).retry_after == seconds
 
 
-@pytest.mark.parametrize("code", [7, 600, "503", None, True])
+@pytest.mark.parametrize("code", [100, 404, 599])
+def test_every_http_status_of_urllib_is_read(code: int) -> None:
+    with urllib.error.HTTPError("x:", code, "", Message(), io.BytesIO()) as answered:
+        assert of(answered).reason == f"http_{code}"
+
+
+def test_an_answer_that_urllib_wrapped_keeps_its_wait() -> None:
+    headers = Message()
+    headers["Retry-After"] = "Tue, 01 Jan 2030 00:01:00 GMT"
+    with urllib.error.HTTPError("x:", 503, "slow", headers, io.BytesIO()) as answered:
+        meaning = of(urllib.error.URLError(answered))
+    assert (meaning.reason, meaning.retry_after) == ("http_503", 60)
+
+
+def test_an_answer_without_headers_asks_for_no_wait() -> None:
+    error = ValueError("it carries an answer")
+    error.response = SimpleNamespace(status_code=503)  # type: ignore[attr-defined]
+    assert (of(error).reason, of(error).retry_after) == ("http_503", None)
+
+
+def test_only_a_provider_that_says_slow_down_is_left_alone_by_everybody() -> None:
+    limited = [status for status in range(300, 600) if of(AnswerError(status)).limited is not False]
+    assert limited == [429]
+    assert of(AnswerError(429)).limited is True
+    assert of(RateLimited("slow down", retry_after=9)).limited is True
+    assert of(Transient("later")).limited is False
+
+
+@pytest.mark.parametrize("code", [7, 99, 600, "503", None, True])
 def test_a_code_that_is_no_http_status_is_not_taken_for_one(code: object) -> None:
     error = ValueError("no answer")
     error.code = code  # type: ignore[attr-defined]
@@ -180,6 +219,21 @@ def test_the_nearest_listed_class_decides_for_a_subclass() -> None:
     assert of(Refused()).effect is NO
 
 
+def test_what_is_registered_is_retried_as_said_and_may_have_happened_unless_said_otherwise() -> (
+    None
+):
+    class One(Exception):
+        pass
+
+    class Another(Exception):
+        pass
+
+    classify_as(One, Another, again=RETRY, reason="provider_naps")
+    assert of(One()) == of(Another()) == Meaning(RETRY, MAYBE, "provider_naps")
+    classify_as(One, again=DEAD, effect=NO, reason="gone", outcome=AttemptOutcome.TIMED_OUT)
+    assert of(One()) == Meaning(DEAD, NO, "gone", AttemptOutcome.TIMED_OUT)
+
+
 def test_the_soft_time_limit_is_retried_as_timed_out() -> None:
     meaning = of(SoftTimeLimitExceeded())
     assert (meaning.again, meaning.effect) == (RETRY, MAYBE)
@@ -187,21 +241,21 @@ def test_the_soft_time_limit_is_retried_as_timed_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "again", "effect"),
+    ("error", "again", "effect", "reason"),
     [
-        (Transient("later"), RETRY, MAYBE),
-        (Transient("later", happened=True), RETRY, MAYBE),
-        (Transient("later", happened=False), RETRY, NO),
-        (Terminal("never"), DEAD, MAYBE),
-        (Terminal("never", happened=True), DEAD, MAYBE),
-        (Terminal("never", happened=False), DEAD, NO),
-        (RateLimited("slow down", retry_after=9), RETRY, NO),
+        (Transient("later"), RETRY, MAYBE, "transient"),
+        (Transient("later", happened=True), RETRY, MAYBE, "transient"),
+        (Transient("later", happened=False), RETRY, NO, "transient"),
+        (Terminal("never"), DEAD, MAYBE, "terminal"),
+        (Terminal("never", happened=True), DEAD, MAYBE, "terminal"),
+        (Terminal("never", happened=False), DEAD, NO, "terminal"),
+        (RateLimited("slow down", retry_after=9), RETRY, NO, "rate_limited"),
     ],
 )
 def test_what_an_author_raises_on_purpose_means_what_it_says(
-    error: Exception, again: Again, effect: EffectSeen
+    error: Exception, again: Again, effect: EffectSeen, reason: str
 ) -> None:
-    assert (of(error).again, of(error).effect) == (again, effect)
+    assert (of(error).again, of(error).effect, of(error).reason) == (again, effect, reason)
     everything = {"autoretry_for": (Exception,), "dont_autoretry_for": (Exception,)}
     assert of(error, **everything) == of(error)
 
@@ -270,6 +324,7 @@ def test_one_failure_more_than_max_retries_is_exhausted() -> None:
 def test_what_no_try_mends_is_terminal_whatever_budget_is_left() -> None:
     decision = after_failure(Meaning(DEAD, MAYBE, "unclassified"), left(0), 5)
     assert (decision.cause, decision.reason) == (Cause.TERMINAL, "unclassified")
+    assert decision.failure is True
 
 
 @pytest.mark.parametrize(("seconds", "cause"), [(5.0, Cause.DEADLINE), (5.1, None), (None, None)])
@@ -277,14 +332,14 @@ def test_a_wait_that_would_pass_the_deadline_ends_the_job_at_once(
     seconds: float | None, cause: Cause | None
 ) -> None:
     decision = after_failure(LATER, left(0, seconds=seconds), 5)
-    assert decision.cause is cause
+    assert (decision.cause, decision.failure) == (cause, True)
     assert ("the wait of 5 s would pass the deadline" in decision.reason) is (cause is not None)
 
 
 @pytest.mark.parametrize("losses", [0, 1, 2])
 def test_a_lost_worker_costs_a_loss_and_no_failure(losses: int) -> None:
     decision = after_loss(left(3, losses), 5, timed_out=False)
-    assert (decision.cause, decision.delay) == (None, 5)
+    assert (decision.cause, decision.delay, decision.reason) == (None, 5, "worker lost")
     assert (decision.failure, decision.loss) == (False, True)
 
 
@@ -297,7 +352,9 @@ def test_one_loss_more_than_max_losses_is_lost() -> None:
 def test_an_attempt_that_outlived_its_time_limit_has_failed() -> None:
     decision = after_loss(left(0, 3), 5, timed_out=True)
     assert (decision.cause, decision.failure, decision.loss) == (None, True, False)
+    assert (decision.reason, decision.delay) == ("time limit passed", 5)
     assert after_loss(left(3, 0), 5, timed_out=True).cause is Cause.EXHAUSTED
+    assert after_loss(left(0, seconds=4), 5, timed_out=True).cause is Cause.DEADLINE
 
 
 def test_a_kind_may_count_a_loss_as_a_failure() -> None:

@@ -31,6 +31,12 @@ WORDS: dict[str, Any] = {"request_id": "r-1", "traceparent": TRACE}
 MOMENTS = ("run_at", "wake_at", "deadline_at", "created_at")
 
 
+@pytest.fixture(autouse=True)
+def _globex(transactional_db: None) -> None:
+    """There is another open workspace, as there always is."""
+    Workspace.objects.create(slug="globex", name="Globex")
+
+
 @pytest.fixture
 def _nobody_works(monkeypatch: pytest.MonkeyPatch) -> None:
     """No wake runs or publishes anything: the rows stay as they were inserted."""

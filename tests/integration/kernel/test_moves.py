@@ -166,6 +166,15 @@ def test_a_move_changes_nothing_where_the_job_does_not_stand_so(
     assert rows(job) == before
 
 
+@pytest.mark.parametrize("name", ["renew", "progress", "begin_step", "finish_step", "deny_step"])
+def test_whatever_a_worker_writes_renews_its_lease(acme: Workspace, name: str) -> None:
+    job = standing(acme, "a", RUNNING)
+    assert MOVES[name][1](job)
+    began = job.lease_until
+    job.refresh_from_db()
+    assert job.lease_until - began > timedelta(seconds=30)
+
+
 # --- steps -------------------------------------------------------------------------------------
 
 

@@ -9,7 +9,7 @@ from django.db.models.functions import Now
 from jobs import moves
 from jobs.models import Event, Job, Step, Upkeep
 from jobs.sweep import UPKEEP, Pass, sweep
-from tests.drills.kinds import kills_itself, noop, once, repeatable
+from tests.drills.kinds import kills_itself, noop, once, repeatable, shared
 from tests.integration.kernel.scene import attempt, outcomes, passes, seen, started
 from workspaces.models import Workspace
 
@@ -148,12 +148,21 @@ def test_params_that_this_code_refuses_wait_for_other_code(
     assert attempt(job).state == "succeeded"
 
 
-def test_a_wake_is_repeated_later_and_later(workspace: Workspace) -> None:
-    job = noop.s().enqueue(workspace=workspace, key="a")
+@pytest.mark.parametrize("kind", ["plain", "with a share"])
+def test_a_wake_is_repeated_later_and_later(workspace: Workspace, kind: str) -> None:
+    if kind == "plain":
+        job = noop.s().enqueue(workspace=workspace, key="a")
+    else:
+        job = shared.s(ledger="x").enqueue(workspace=workspace, key="a")
     waits = []
     for _ in range(8):
         Job.objects.filter(pk=job.pk).update(wake_at=Now())
-        assert moves.take_due(10) == [(job.pk, job.kind, job.queue)]
+        taken = (
+            moves.take_due(10)
+            if kind == "plain"
+            else moves.take_shares(job.kind, share=2, limit=10)
+        )
+        assert taken == [(job.pk, job.kind, job.queue)]
         left = Job.objects.annotate(left=F("wake_at") - Now()).get(pk=job.pk).left
         waits.append(round(left.total_seconds()))
     assert waits == [30, 60, 120, 240, 480, 960, 1800, 1800]
