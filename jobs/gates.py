@@ -84,7 +84,8 @@ def open_again(workspace_id: int, name: str) -> bool:
     """Open a gate now; False if it was open. Its jobs run, oldest first, from the next pass on."""
     opened, _ = _named(workspace_id, name).filter(closed_until__gt=Now()).delete()
     if opened:
-        waiting = _behind(workspace_id, name).filter(wait_reason=WaitReason.THROTTLED)
+        parked = (WaitReason.THROTTLED, WaitReason.UNSTARTABLE)
+        waiting = _behind(workspace_id, name).filter(wait_reason__in=parked)
         now = Least(F("run_at"), Now())
         waiting.update(wake_at=now, run_at=now)
     return bool(opened)

@@ -23,14 +23,14 @@ from jobs.errors import ParamsInvalid
 from jobs.failure import Evidence, evidence_of
 from jobs.fence import AttemptRecord, Claim, Ended
 from jobs.heartbeat import HEARTBEAT
-from jobs.models import Attempt
+from jobs.models import Attempt, Job
 from jobs.outcomes import Again, Budget, Decision, Meaning, RateLimited, after_failure
 from jobs.over import REAPED, claimant, running_here
 from jobs.params import canonical, decode, encode_output
 from jobs.registry import KindSpec
 from jobs.run import Run
 from jobs.statements import UNREACHABLE, persist
-from jobs.states import AttemptOutcome, Cause, WaitReason
+from jobs.states import AttemptOutcome, Cause, State, WaitReason
 from jobs.stops import (
     CancelRequested,
     DeadlinePassed,
@@ -296,8 +296,13 @@ def _with_what_follows(
 def _closed_before(claim: Claim) -> bool:
     """Whether this attempt was closed by a commit of its own whose answer was lost.
 
-    Whoever reaps writes the attempt too, and names no error: its worker never told of one.
+    Whoever reaps writes the attempt too, and names no error: its worker never told of one. Only a
+    deferral leaves no attempt, and the row to the next worker. *Hole:* once that one has it,
+    a deferral whose answer was lost is logged as late.
     """
     fence = claim.fence
-    mine = Attempt.objects.filter(job_id=fence.job_id, number=fence.attempt, worker=fence.worker)
-    return mine.exclude(REAPED).exists()
+    attempts = Attempt.objects.filter(job_id=fence.job_id, number=fence.attempt)
+    if attempts.exists():
+        return attempts.filter(worker=fence.worker).exclude(REAPED).exists()
+    mine = Job.objects.filter(pk=fence.job_id, attempt=fence.attempt, worker=fence.worker)
+    return mine.exclude(state=State.RUNNING).exists()

@@ -116,7 +116,6 @@ def retry_later(
             fence.params(
                 delay=delay,
                 wait=WaitReason.RETRY.value,
-                unstartable=False,
                 failure=int(failure),
                 loss=int(loss),
                 deferral=0,
@@ -131,9 +130,7 @@ def defer(fence: Fence, *, delay: float, wait: WaitReason) -> Ended | None:
 
     Where a cancel was asked for, this end of the attempt is the boundary: the job is final.
     """
-    unstartable = wait is WaitReason.UNSTARTABLE
-    counts = {"failure": 0, "loss": 0, "deferral": 1}
-    params = fence.params(delay=delay, wait=wait.value, unstartable=unstartable, **counts)
+    params = fence.params(delay=delay, wait=wait.value, failure=0, loss=0, deferral=1)
     return _ended(_DEFER.send(params))
 
 

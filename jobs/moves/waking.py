@@ -24,8 +24,9 @@ _TAKE_DUE = f"""UPDATE jobs_job SET publishes = publishes + 1, wake_at = {_NEXT_
 WHERE id = ANY(ARRAY(SELECT id FROM jobs_job WHERE state = 'queued' AND wake_at <= @now{{others}}
   ORDER BY wake_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED)) AND state = 'queued'
 RETURNING id, kind, queue"""
-_MARK_UNSTARTABLE = """UPDATE jobs_job SET wait_reason = 'unstartable', wait_since = CASE
-  WHEN wait_reason = 'unstartable' THEN COALESCE(wait_since, @now) ELSE @now END,
+# The mark that nobody here knows a job's kind has a clock, which goes on whatever comes between.
+_SINCE = """CASE WHEN wait_reason = 'unstartable' THEN COALESCE(wait_since, @now) ELSE @now END"""
+_MARK_UNSTARTABLE = f"""UPDATE jobs_job SET wait_reason = 'unstartable', wait_since = {_SINCE},
   publishes = 0, wake_at = @after(first_wake)
 WHERE id = @uuid(id) AND state = 'queued'"""
 
@@ -133,7 +134,8 @@ def mark_startable(job_id: uuid.UUID) -> None:
     )
 
 
-_PARK = """UPDATE jobs_job SET wait_reason = 'throttled', wait_since = @now, publishes = 0,
+_PARK = f"""UPDATE jobs_job SET wait_since = {_SINCE}, publishes = 0, wait_reason =
+  CASE WHEN wait_reason = 'unstartable' THEN wait_reason ELSE 'throttled' END,
   wake_at = g.closed_until + random() * %(spread)s * interval '1 second'
 FROM jobs_gate g WHERE state = 'queued' AND wake_at <= @now AND gate <> '' AND g.name = gate
   AND (g.workspace_id IS NULL OR g.workspace_id = jobs_job.workspace_id)
@@ -144,6 +146,7 @@ FROM jobs_gate g WHERE state = 'queued' AND wake_at <= @now AND gate <> '' AND g
 def park_behind_gates(spread: float) -> None:
     """Move what is due behind a closed gate past its opening, over ``spread`` seconds.
 
-    The job that a gate lets through to see whether it may open stays due.
+    The job that a gate lets through to see whether it may open stays due. What is marked as
+    unstartable stays so: a gate that keeps closing must not hide it.
     """
     send(_PARK, {"spread": spread})

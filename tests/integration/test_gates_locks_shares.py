@@ -191,6 +191,19 @@ def test_an_opened_gate_wakes_its_jobs(workspace: Workspace, ledger: str) -> Non
     assert [wake.job_id for wake in moves.take_due(100)] == [job.pk]
 
 
+def test_an_opened_gate_wakes_what_is_marked_as_unstartable_too(
+    workspace: Workspace, ledger: str
+) -> None:
+    gates.close(workspace.pk, "*bank", seconds=600, reason="maintenance")
+    job = throttled.s(ledger=ledger).enqueue(workspace=workspace, key="a")
+    moves.mark_unstartable(job.pk)
+    due_now(job)
+    moves.park_behind_gates(5.0)
+    assert moves.take_due(100) == []
+    assert gates.open_again(workspace.pk, "*bank") is True
+    assert [wake.job_id for wake in moves.take_due(100)] == [job.pk]
+
+
 def test_an_opened_gate_wakes_the_job_that_closed_it(workspace: Workspace, ledger: str) -> None:
     job = throttled.s(ledger=ledger, fault="http_429", once_file=f"{ledger}.once").enqueue(
         workspace=workspace, key="a"

@@ -21,6 +21,12 @@ def acme(transactional_db: None) -> Workspace:
 
 
 @pytest.fixture
+def shop(db: None) -> Workspace:
+    """A workspace in a transaction that is rolled back: for statements sent one at a time."""
+    return Workspace.objects.create(slug="shop", name="Shop")
+
+
+@pytest.fixture
 def ledger(tmp_path: Path) -> str:
     return str(tmp_path / "ledger")
 

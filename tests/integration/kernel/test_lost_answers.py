@@ -11,7 +11,7 @@ from django.db import OperationalError, connection, transaction
 from django.db.models.functions import Now
 
 from jobs import events, moves, registry, runner
-from jobs.kinds import Run, job_kind
+from jobs.kinds import Defer, Intended, Run, job_kind
 from jobs.models import Event, Job
 from jobs.sweep import sweep
 from jobs.testing import at_step, attempt, drain
@@ -22,6 +22,7 @@ from tests.integration.kernel.acting import (
     expired,
     outcomes,
     states,
+    swept,
     told,
     waiting,
 )
@@ -49,6 +50,21 @@ def loses_its_answer(
     return lambda: sent[0]
 
 
+def loses_a_commit(monkeypatch: pytest.MonkeyPatch, which: Callable[[], bool]) -> list[bool]:
+    """Let the first transaction after which this holds commit and then fail; whether it did."""
+    real_exit = transaction.Atomic.__exit__
+    lost: list[bool] = []
+
+    def committed(atomic: transaction.Atomic, *error: Any) -> None:
+        real_exit(atomic, *error)
+        if not lost and not connection.in_atomic_block and which():
+            lost.append(True)
+            raise OperationalError("server closed the connection unexpectedly")
+
+    monkeypatch.setattr(transaction.Atomic, "__exit__", committed)
+    return lost
+
+
 @pytest.mark.sqlite
 def test_a_finish_whose_answer_was_lost_is_recognised(
     acme: Workspace, ledger: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
@@ -61,22 +77,49 @@ def test_a_finish_whose_answer_was_lost_is_recognised(
     assert effects(ledger) == {"first": 1, "second": 1}
 
 
+def deferring(act: Callable[[], object] = list) -> Intended:
+    @job_kind("scene.defers")
+    def defers(run: Run) -> None:
+        act()
+        raise Defer(60.0, "not yet")
+
+    return defers.s()
+
+
+@pytest.mark.sqlite
+def test_a_deferral_whose_answer_was_lost_is_recognised(
+    acme: Workspace, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It leaves no attempt by which to know it again."""
+    lost = loses_a_commit(monkeypatch, Job.objects.filter(deferrals=1).exists)
+    job = attempt(waiting(deferring(), acme))
+    assert (lost, job.state, job.deferrals, outcomes(job)) == ([True], "queued", 1, [])
+    assert "job.late_close" not in caplog.messages
+
+
+@pytest.mark.sqlite
+@pytest.mark.parametrize("by", ["reaper", "another worker"])
+def test_a_deferral_that_comes_too_late_is_said_to(
+    acme: Workspace, caplog: pytest.LogCaptureFixture, by: str
+) -> None:
+    def taken_away() -> None:
+        if by == "reaper":
+            swept(expired(job))
+        else:
+            Job.objects.filter(pk=job.pk).update(worker="another")
+
+    job = waiting(deferring(taken_away), acme)
+    attempt(job)
+    assert (job.deferrals, "job.late_close" in caplog.messages) == (0, True)
+
+
 @pytest.mark.sqlite
 def test_a_death_whose_answer_was_lost_is_told_once(
     acme: Workspace, ledger: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Move, hooks and event are one transaction; its commit is what was lost here."""
     job = waiting(repeatable.s(ledger=ledger, fault="terminal"), acme)
-    real_exit = transaction.Atomic.__exit__
-    lost: list[bool] = []
-
-    def committed(atomic: transaction.Atomic, *error: Any) -> None:
-        real_exit(atomic, *error)
-        if not lost and not connection.in_atomic_block and Event.objects.exists():
-            lost.append(True)
-            raise OperationalError("server closed the connection unexpectedly")
-
-    monkeypatch.setattr(transaction.Atomic, "__exit__", committed)
+    lost = loses_a_commit(monkeypatch, Event.objects.exists)
     attempt(job)
     assert (lost, job.state, told(job)) == ([True], "dead", ["job.dead"])
     assert outcomes(job) == [("failed", "terminal")]

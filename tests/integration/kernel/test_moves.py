@@ -10,58 +10,26 @@ import pytest
 from django.db.models.functions import Now
 
 from jobs import moves
-from jobs.fence import AttemptRecord, Fence
+from jobs.fence import Fence
 from jobs.models import Attempt, Job, Step
 from jobs.models.ids import uuid7
-from jobs.states import AttemptOutcome, Cause, WaitReason
-from tests.drills.kinds import noop
-from tests.integration.kernel.acting import waiting
+from jobs.states import Cause, WaitReason
+from tests.integration.kernel.standing import (
+    DEAD,
+    LEASE,
+    QUEUED,
+    RECORD,
+    RUNNING,
+    STEP,
+    UNSTARTABLE,
+    WORKER,
+    fence,
+    standing,
+    values_of,
+)
 from workspaces.models import Workspace
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.sqlite]
-
-WORKER = "me/b/1/1/1"
-LEASE = 60.0
-RECORD = AttemptRecord(
-    outcome=AttemptOutcome.FAILED,
-    classification="retry",
-    reason="http_502",
-    step="s",
-    error_class="Bad",
-    message="it was bad",
-    traceback="where it was bad",
-    fingerprint="f00",
-    cost='{"amount": 1}',
-    provider_request_id="req-1",
-)
-STEP = {"name": "s", "effect": "once", "boundary": "provider"}
-
-QUEUED: dict[str, Any] = {"run_at": Now(), "wake_at": Now()}
-RUNNING: dict[str, Any] = {
-    "state": "running",
-    "attempt": 2,
-    "worker": WORKER,
-    "started_at": Now() - timedelta(minutes=1),
-    "lease_until": Now() + timedelta(seconds=1),
-    "kill_at": Now() + timedelta(minutes=14),
-}
-DEAD: dict[str, Any] = {"state": "dead", "cause": "terminal", "finished_at": Now()}
-UNSTARTABLE: dict[str, Any] = {"wait_reason": "unstartable", "wait_since": Now()}
-
-
-def standing(workspace: Workspace, key: str, values: dict[str, Any]) -> Job:
-    """A job that stands so, with an open step ``s`` and another that nothing is about."""
-    job = waiting(noop.s(), workspace, key)
-    Job.objects.filter(pk=job.pk).update(**values)
-    for name in ("s", "t"):
-        began = {"state": "started", "attempt": 2, "intent_at": Now(), "opens_at": Now()}
-        Step.objects.create(job=job, name=name, effect="once", **began)
-    job.refresh_from_db()
-    return job
-
-
-def fence(job: Job) -> Fence:
-    return Fence(job.pk, attempt=2, worker=WORKER, lease=LEASE)
+pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
 
 
 def successor(job: Job) -> bool:
@@ -125,10 +93,10 @@ def rows(job: Job, *, without: str = "") -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("name", MOVES)
-def test_a_move_touches_its_own_job_and_step_alone(acme: Workspace, name: str) -> None:
+def test_a_move_touches_its_own_job_and_step_alone(shop: Workspace, name: str) -> None:
     """Two jobs that differ in nothing but their ids, and two such steps in each."""
     values, move = MOVES[name]
-    mine, another = standing(acme, "a", values), standing(acme, "b", values)
+    mine, another = standing(shop, "a", values), standing(shop, "b", values)
     before, mine_before = rows(another), rows(mine)
     other_step = Step.objects.filter(job=mine, name="t").values().get()
     assert move(mine)
@@ -157,22 +125,21 @@ REFUSED = [
 
 @pytest.mark.parametrize(("name", "state"), REFUSED)
 def test_a_move_changes_nothing_where_the_job_does_not_stand_so(
-    acme: Workspace, name: str, state: str
+    shop: Workspace, name: str, state: str
 ) -> None:
     mark = {"wait_reason": "unstartable"} if name == "mark_startable" else {}
-    job = standing(acme, "a", {**STANDS[state], **mark})
+    job = standing(shop, "a", {**STANDS[state], **mark})
     before = rows(job)
     MOVES[name][1](job)
     assert rows(job) == before
 
 
 @pytest.mark.parametrize("name", ["renew", "progress", "begin_step", "finish_step", "deny_step"])
-def test_whatever_a_worker_writes_renews_its_lease(acme: Workspace, name: str) -> None:
-    job = standing(acme, "a", RUNNING)
+def test_whatever_a_worker_writes_renews_its_lease(shop: Workspace, name: str) -> None:
+    job = standing(shop, "a", RUNNING)
+    began = values_of(job)["lease_until"]
     assert MOVES[name][1](job)
-    began = job.lease_until
-    job.refresh_from_db()
-    assert job.lease_until - began > timedelta(seconds=30)
+    assert values_of(job)["lease_until"] - began > timedelta(seconds=30)
 
 
 # --- steps -------------------------------------------------------------------------------------
@@ -191,9 +158,9 @@ def fresh(workspace: Workspace) -> Job:
 
 @pytest.mark.parametrize(("remembers", "opens_in"), [(0.0, 0.0), (3600.0, 3600.0)])
 def test_an_intent_says_by_whom_when_and_until_when_it_is_safe(
-    acme: Workspace, remembers: float, opens_in: float
+    shop: Workspace, remembers: float, opens_in: float
 ) -> None:
-    job = fresh(acme)
+    job = fresh(shop)
     assert moves.begin_step(fence(job), remembers=remembers, **STEP)
     kept = step_of(job)
     assert kept["opens_at"] == kept["intent_at"] + timedelta(seconds=opens_in)
@@ -207,8 +174,8 @@ def test_an_intent_says_by_whom_when_and_until_when_it_is_safe(
     assert (kept["done_at"], kept["carried_from"]) == (None, None)
 
 
-def test_a_step_that_was_denied_begins_anew_and_has_not_ended(acme: Workspace) -> None:
-    job = fresh(acme)
+def test_a_step_that_was_denied_begins_anew_and_has_not_ended(shop: Workspace) -> None:
+    job = fresh(shop)
     assert moves.begin_step(fence(job), remembers=0.0, **STEP)
     assert moves.deny_step(fence(job), name="s")
     denied = step_of(job)
@@ -222,16 +189,16 @@ def test_a_step_that_was_denied_begins_anew_and_has_not_ended(acme: Workspace) -
     assert begun["opens_at"] == begun["intent_at"] + timedelta(seconds=60)
 
 
-def test_what_was_carried_is_the_successors_own_once_it_begins_it_again(acme: Workspace) -> None:
-    job = standing(acme, "a", RUNNING)
+def test_what_was_carried_is_the_successors_own_once_it_begins_it_again(shop: Workspace) -> None:
+    job = standing(shop, "a", RUNNING)
     Step.objects.filter(job=job).update(carried_from=uuid7(), attempt=1)
     assert moves.begin_step(fence(job), remembers=0.0, **STEP)
     assert (step_of(job)["carried_from"], step_of(job)["attempt"]) == (None, 2)
 
 
 @pytest.mark.parametrize("begun", [False, True])
-def test_a_finished_step_says_by_whom_when_and_what(acme: Workspace, *, begun: bool) -> None:
-    job = standing(acme, "a", RUNNING) if begun else fresh(acme)
+def test_a_finished_step_says_by_whom_when_and_what(shop: Workspace, *, begun: bool) -> None:
+    job = standing(shop, "a", RUNNING) if begun else fresh(shop)
     Step.objects.filter(job=job).update(attempt=1, carried_from=uuid7())
     words = {**STEP, "output": '{"id": 7}', "output_error": "it was cut"}
     assert moves.finish_step(fence(job), **words)
@@ -245,8 +212,8 @@ def test_a_finished_step_says_by_whom_when_and_what(acme: Workspace, *, begun: b
 
 
 @pytest.mark.parametrize("write", ["begin_step", "finish_step", "deny_step"])
-def test_a_finished_step_is_never_written_again(acme: Workspace, write: str) -> None:
-    job = standing(acme, "a", RUNNING)
+def test_a_finished_step_is_never_written_again(shop: Workspace, write: str) -> None:
+    job = standing(shop, "a", RUNNING)
     Step.objects.filter(job=job).update(state="done", attempt=1, output={"id": 7}, done_at=Now())
     before = step_of(job)
     assert MOVES[write][1](job), "the job is still mine"
@@ -261,9 +228,9 @@ def test_a_finished_step_is_never_written_again(acme: Workspace, write: str) -> 
     [("succeed", "uncertain", None), ("end", "uncertain", None), ("retry_later", "failed", 1.0)],
 )
 def test_an_attempt_is_kept_with_all_its_evidence(
-    acme: Workspace, name: str, outcome: str, delay: float | None
+    shop: Workspace, name: str, outcome: str, delay: float | None
 ) -> None:
-    job = standing(acme, "a", RUNNING)
+    job = standing(shop, "a", RUNNING)
     assert MOVES[name][1](job)
     kept: dict[str, Any] = {**Attempt.objects.filter(job=job).values().get()}
     assert kept.pop("ended_at") > kept["started_at"]
@@ -282,9 +249,9 @@ def test_an_attempt_is_kept_with_all_its_evidence(
 
 
 @pytest.mark.parametrize("name", ["succeed", "end", "retry_later"])
-def test_an_attempt_that_is_kept_already_stays_as_it_is(acme: Workspace, name: str) -> None:
+def test_an_attempt_that_is_kept_already_stays_as_it_is(shop: Workspace, name: str) -> None:
     """A number can be issued twice, after a crash that forgot an asynchronous claim."""
-    job = standing(acme, "a", RUNNING)
+    job = standing(shop, "a", RUNNING)
     began = {"worker": "another", "started_at": Now(), "kill_at": Now(), "ended_at": Now()}
     Attempt.objects.create(job=job, number=2, outcome="lost", **began)
     before = Attempt.objects.values().get()
