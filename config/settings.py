@@ -132,7 +132,7 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
     "socket_timeout": 5,
     "socket_keepalive": True,
     "health_check_interval": 10,  # a half-open connection is found in seconds
-    "visibility_timeout": 3600,  # only matters between prefetch and ack, which is early
+    "visibility_timeout": 3600,  # of no matter to config.broker's channel, which notes nothing
 }
 CELERY_TASK_PUBLISH_RETRY_POLICY = {"max_retries": 0}  # the sweeper publishes again
 CELERY_TASK_ACKS_LATE = False
@@ -149,7 +149,8 @@ CELERY_RESULT_EXPIRES = 7 * 24 * 3600
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_STORE_ERRORS_EVEN_IF_IGNORED = True
 CELERY_WORKER_PROC_ALIVE_TIMEOUT = 30  # a replaced child on a busy machine needs more than 4 s
-CELERY_WORKER_MAX_TASKS_PER_CHILD = 500  # what an author's library leaks is given back
+# What an author's library leaks is given back. Not often: the others stand still while one forks.
+CELERY_WORKER_MAX_TASKS_PER_CHILD = 10_000
 CELERY_WORKER_MAX_MEMORY_PER_CHILD = 400_000  # kB, looked at between two jobs
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_WORKER_SEND_TASK_EVENTS = False

@@ -90,9 +90,8 @@ def kinds(sight: Sight) -> Answer:
 def visibility(sight: Sight) -> Answer:
     """Do all processes agree on the visibility timeout?
 
-    The smallest of any process holds for the whole broker database: messages that a worker has
-    reserved are given out again after it. That costs empty claims and never runs a job twice, but
-    it says that some process has other settings.
+    Firedoor's own workers note nothing in the broker that could be given out again. A worker with
+    another timeout has other settings: a release that is older, or somebody else's.
     """
     ours = settings.CELERY_BROKER_TRANSPORT_OPTIONS["visibility_timeout"]
     others = [worker.name for worker in sight.workers if worker.visibility != ours]

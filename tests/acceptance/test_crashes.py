@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from django.db.models.functions import Now
 
 from alerts.models import Alert
 from jobs.errors import ReconcileRequired
@@ -15,6 +16,7 @@ from tests.acceptance.stack import Stack, children, is_alive
 from tests.acceptance.watching import (
     all_ended,
     ended,
+    held_by_workers,
     holding,
     kill,
     outcomes,
@@ -144,3 +146,22 @@ def test_when_a_whole_worker_dies_another_finishes_its_jobs_after_their_lease(
     assert not dead & {job.result["pid"] for job in jobs if job.result}
     for path in ledgers:
         assert effects(path) == {"before": 1, "work": 2, "after": 1}
+
+
+def test_what_a_killed_worker_had_taken_and_not_begun_is_woken_again(
+    stack: Stack, workspace: Workspace, tmp_path: Path
+) -> None:
+    ledgers = [str(tmp_path / str(number)) for number in range(4)]
+    with holding(*ledgers), stack.wire() as wire:
+        busy = [held.s(ledger=path).enqueue(workspace=workspace, key=path) for path in ledgers]
+        for path in ledgers:
+            process_in(path, "work")
+        jobs = [noop.s().enqueue(workspace=workspace, key=f"next-{n}") for n in range(4)]
+        wait_until(lambda: held_by_workers("reserved") == len(jobs), 60, "all are taken")
+        stack.worker.kill()
+        assert wire.llen("default") == 0, "their messages died with it"
+        # As if half a minute had passed since they were enqueued.
+        Job.objects.filter(pk__in=[job.pk for job in jobs]).update(wake_at=Now())
+    stack.worker = stack.start_worker()
+    assert {(job.state, job.attempt) for job in all_ended(jobs)} == {("succeeded", 1)}
+    assert {job.state for job in all_ended(busy)} == {"succeeded"}

@@ -7,13 +7,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from celery import current_app
 from django.db import connection
 from django.db.models.functions import Now
 
-from jobs import tasks
 from jobs.models import Job
 from tests.acceptance.stack import Stack, is_alive
-from tests.acceptance.watching import all_ended, ended, holding, outcomes, process_in, taken
+from tests.acceptance.watching import (
+    all_ended,
+    ended,
+    held_by_workers,
+    holding,
+    outcomes,
+    process_in,
+    taken,
+)
 from tests.drills.held import LEASE, held, held_once
 from tests.drills.kinds import noop, repeatable
 from tests.drills.ledger import effects
@@ -87,7 +95,6 @@ def test_a_full_broker_stops_no_worker_and_what_is_enqueued_meanwhile_runs_later
                 assert (job.state, outcomes(job)) == ("succeeded", ["succeeded"])
             assert Job.objects.get(pk=meanwhile.pk).state == "queued"
     assert ended(meanwhile).state == "succeeded"
-    assert "broker.full" in stack.worker.log()
     assert (stack.worker.pid, is_alive(stack.worker)) == (worker, True)
     taken(stack)
 
@@ -97,20 +104,31 @@ def test_a_broker_that_drops_while_a_message_is_held_leaves_the_worker_alive(
 ) -> None:
     """Celery 5.7.0 exits here; a newer one may be pinned once this holds with it."""
     worker = stack.worker.pid
-    said = stack.worker.log().count("job.claim_unavailable")
-    job = noop.s().enqueue(workspace=workspace, key="k", countdown=0.01)
-    stack.database.stop()
-    tasks.send([(job.pk, job.kind)])
-    with stack.wire() as wire:
-        wait_until(lambda: stack.worker.log().count("job.claim_unavailable") > said)
-        wait_until(lambda: wire.hlen("unacked"), what="the envelope's own retry is held")
+    job = noop.s().enqueue(workspace=workspace, key="k", countdown=3600)
+    current_app.tasks[job.kind].apply_async((str(job.pk),), countdown=3600)
+    wait_until(lambda: held_by_workers("scheduled"), 60, "the message is held")
     stack.broker.kill()
+    wait_until(lambda: "Cannot connect to redis" in stack.worker.log())
     stack.broker.start()
-    stack.database.start()
-    connection.close()
-    Job.objects.filter(pk=job.pk).update(wake_at=Now())
-    assert ended(job).state == "succeeded"
+    Job.objects.filter(pk=job.pk).update(run_at=Now(), wake_at=Now())
+    assert ended(job, 60).state == "succeeded"
     assert (stack.worker.pid, is_alive(stack.worker)) == (worker, True)
+
+
+def test_a_worker_that_stops_while_the_broker_is_away_says_what_it_could_not_give_back(
+    stack: Stack, workspace: Workspace
+) -> None:
+    """And writes no message into a file, as kombu does."""
+    job = noop.s().enqueue(workspace=workspace, key="k", countdown=3600)
+    current_app.tasks[job.kind].apply_async((str(job.pk),), countdown=3600)
+    wait_until(lambda: held_by_workers("scheduled"), 60, "the message is held")
+    stack.broker.kill()
+    stack.worker.stop()
+    stack.broker.start()
+    said = stack.worker.log()
+    stack.worker = stack.start_worker()
+    assert "broker.not_given_back" in said
+    assert "EMERGENCY" not in said
 
 
 @contextmanager

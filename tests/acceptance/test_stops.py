@@ -5,16 +5,29 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
 
 import pytest
+from django.db.models.functions import Now
 
+from jobs.models import Job
 from tests.acceptance.stack import Stack, is_alive
-from tests.acceptance.watching import all_ended, ended, holding, outcomes, process_in
+from tests.acceptance.watching import (
+    all_ended,
+    ended,
+    held_by_workers,
+    holding,
+    outcomes,
+    process_in,
+)
 from tests.drills.held import held
 from tests.drills.kinds import noop, repeatable
 from tests.drills.ledger import effects
 from tests.waiting import wait_until
 from workspaces.models import Workspace
+
+HOUR = timedelta(hours=1)
 
 
 def test_a_worker_that_is_told_to_stop_gives_its_job_back_at_the_next_step(
@@ -74,6 +87,27 @@ def test_a_handler_that_exits_fails_once_and_its_worker_lives(
     log = stack.worker.log()
     assert "EncodeError" not in log
     assert "WorkerLostError" not in log
+
+
+def test_a_worker_that_stops_gives_back_the_messages_it_had_not_begun(
+    stack: Stack, workspace: Workspace, tmp_path: Path
+) -> None:
+    ledgers = [str(tmp_path / str(number)) for number in range(4)]
+    with holding(*ledgers), stack.wire() as wire:
+        busy = [held.s(ledger=path).enqueue(workspace=workspace, key=path) for path in ledgers]
+        for path in ledgers:
+            process_in(path, "work")
+        jobs = [noop.s().enqueue(workspace=workspace, key=f"next-{n}") for n in range(4)]
+        # The upkeep pass wakes none of them meanwhile.
+        Job.objects.filter(pk__in=[job.pk for job in jobs]).update(wake_at=Now() + HOUR)
+        wait_until(lambda: held_by_workers("reserved") == len(jobs), 60, "all are taken")
+        assert wire.llen("default") == 0
+        os.kill(stack.worker.pid, signal.SIGTERM)
+        wait_until(lambda: "shutdown" in stack.worker.log())
+    stack.worker.stop()
+    stack.worker = stack.start_worker()
+    assert {(job.state, job.attempt) for job in all_ended(jobs)} == {("succeeded", 1)}
+    assert {job.state for job in all_ended(busy)} == {"succeeded"}
 
 
 def test_children_that_start_slowly_replace_those_that_are_used_up(

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from celery import current_app
+
 from jobs.models import Attempt, Job, Step, Upkeep
 from jobs.states import FINAL
 from jobs.sweep import UPKEEP
@@ -54,7 +56,19 @@ def passes(count: int) -> None:
 def taken(stack: Stack) -> None:
     """Return once the worker has taken every message there is, and begun all it took."""
     with stack.wire() as wire:
-        wait_until(lambda: not wire.llen("default") and not wire.hlen("unacked"))
+        wait_until(lambda: not wire.llen("default") and held_by_workers("reserved") == 0, 60)
+
+
+def held_by_workers(how: str) -> int | None:
+    """How many messages workers hold in memory: ``reserved``, or ``scheduled`` for later.
+
+    None where no worker has answered: it may be busy. Every call has a connection of its own,
+    since the broker may have been started anew.
+    """
+    with current_app.connection_for_read() as link:
+        inspect = current_app.control.inspect(timeout=2, connection=link)
+        answers: dict[str, list[object]] | None = getattr(inspect, how)()
+    return None if answers is None else sum(map(len, answers.values()))
 
 
 @contextmanager
