@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from alerts import endpoints
 from alerts.cause import death_in
 from alerts.open import open_for
 from alerts.operations import look_at
@@ -30,6 +31,12 @@ def _never(workspace_id: int) -> bool:
 def on_ending(event: Event) -> None:
     """A chain may have ended."""
     settle(UUID(event.subject))
+
+
+@receives("webhook.endpoint_failing", "webhook.endpoint_disabled", "webhook.endpoint_active")
+def on_endpoint(event: Event) -> None:
+    """An endpoint of webhooks fails, was given up, or is well again."""
+    endpoints.look_at(event)
 
 
 @receives("operation.paused", "operation.finished", "operation.stopped", "operation.resolved")

@@ -7,12 +7,14 @@ names the variable and what to set. Values are never echoed: they may hold a pas
 ``python -m config.env`` and a test refuses a difference.
 """
 
+import base64
 import os
 import secrets
 import sys
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
@@ -26,7 +28,11 @@ LOG_FORMATS = ("console", "json")
 BROKER_SCHEMES = ("redis://", "rediss://", "redis+socket://")
 DATABASE_ENGINES = ("django.db.backends.postgresql", "django.db.backends.sqlite3")
 SHORTEST_SECRET = 50
+SEALING_KEY_BYTES = 32
 EXIT_CODE = 78  # EX_CONFIG of sysexits.h
+
+
+Network = IPv4Network | IPv6Network
 
 
 @dataclass(frozen=True)
@@ -103,6 +109,25 @@ VARIABLES: tuple[Variable, ...] = (
         " your own; a deployment that provisions has to set it.",
     ),
     Variable(
+        "WEBHOOK_SEALING_KEYS",
+        "made once and kept in FIREDOOR_VAR",
+        "Comma-separated Fernet keys that seal the signing secrets of webhooks, the newest first;"
+        " required in a deployment, the same on every machine. After a new one:"
+        " `manage.py rotate_sealing`, then drop the old one.",
+    ),
+    Variable(
+        "WEBHOOK_ALLOW_HTTP",
+        "0",
+        "`1` lets webhooks go to plain HTTP and any port, for receivers on a machine of your own;"
+        " refused in a deployment.",
+    ),
+    Variable(
+        "WEBHOOK_ALLOW_NETWORKS",
+        "none",
+        "Comma-separated networks such as `10.1.0.0/16` that webhooks may reach although they are"
+        " not public. Link-local addresses stay blocked.",
+    ),
+    Variable(
         "SENTRY_DSN",
         "none: nothing is sent",
         "Where dead letters and unexpected errors are reported.",
@@ -137,6 +162,9 @@ class Env:
     static_root: Path
     tofu_bin: str | None
     registry_url: str | None
+    webhook_sealing_keys: tuple[str, ...]
+    webhook_allow_http: bool
+    webhook_allow_networks: tuple[Network, ...]
     sentry_dsn: str | None
     log_level: str
     log_format: str
@@ -171,6 +199,9 @@ def load(source: Mapping[str, str]) -> Env:
         static_root=Path(source.get("STATIC_ROOT") or ROOT / "var" / "static").absolute(),
         tofu_bin=_binary(source.get("TOFU_BIN", "")),
         registry_url=_registry(source.get("REGISTRY_URL", "")),
+        webhook_sealing_keys=_sealing_keys(source, var, deployed=deployed),
+        webhook_allow_http=_allow_http(source, deployed=deployed),
+        webhook_allow_networks=_networks(source),
         sentry_dsn=_dsn(source.get("SENTRY_DSN", "")),
         log_level=_one_of(source, "LOG_LEVEL", LOG_LEVELS, "INFO"),
         log_format=_one_of(source, "LOG_FORMAT", LOG_FORMATS, "json" if deployed else "console"),
@@ -254,16 +285,51 @@ def _secret_key(value: str, var: Path, *, deployed: bool) -> str:
             "SECRET_KEY is missing: a deployment needs one, the same on every machine; make it"
             " with python -c 'import secrets; print(secrets.token_urlsafe(64))'."
         )
-    return value or _local_key(var / "secret_key")
+    return value or _local_key("SECRET_KEY", var / "secret_key", secrets.token_urlsafe(64))
 
 
-def _local_key(path: Path) -> str:
+def _sealing_keys(source: Mapping[str, str], var: Path, *, deployed: bool) -> tuple[str, ...]:
+    name = "WEBHOOK_SEALING_KEYS"
+    make = "make one with: head -c 32 /dev/urandom | base64 | tr +/ -_"
+    keys = _words(source, name)
+    if deployed and not keys:
+        raise EnvError(
+            f"{name} is missing: a deployment needs one, the same on every machine; {make}."
+        )
+    for key in keys:
+        try:
+            fits = len(base64.b64decode(key, altchars=b"-_", validate=True)) == SEALING_KEY_BYTES
+        except ValueError:
+            fits = False
+        if not fits:
+            raise EnvError(f"{name} holds what is no key of 32 bytes; {make}.")
+    draft = base64.urlsafe_b64encode(secrets.token_bytes(SEALING_KEY_BYTES)).decode()
+    return keys or (_local_key(name, var / "webhook_sealing_key", draft),)
+
+
+def _allow_http(source: Mapping[str, str], *, deployed: bool) -> bool:
+    allowed = _one_of(source, "WEBHOOK_ALLOW_HTTP", ("0", "1"), "0") == "1"
+    if allowed and deployed:
+        raise EnvError("WEBHOOK_ALLOW_HTTP is 1 in a deployment, where webhooks use TLS; unset it.")
+    return allowed
+
+
+def _networks(source: Mapping[str, str]) -> tuple[Network, ...]:
+    try:
+        return tuple(ip_network(word) for word in _words(source, "WEBHOOK_ALLOW_NETWORKS"))
+    except ValueError:
+        raise EnvError(
+            "WEBHOOK_ALLOW_NETWORKS has an entry that is no network; write them as 10.1.0.0/16."
+        ) from None
+
+
+def _local_key(name: str, path: Path, made: str) -> str:
     """Return this machine's key; of two processes that start at once, one makes it."""
     draft = path.with_name(f"{path.name}.{os.getpid()}")
     try:
         if not path.exists():
             with open(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as file:
-                file.write(secrets.token_urlsafe(64))
+                file.write(made)
             try:
                 os.link(draft, path)  # atomic, and refuses to replace the winner's key
             except FileExistsError:
@@ -273,7 +339,7 @@ def _local_key(path: Path) -> str:
         return path.read_text()
     except OSError as error:
         raise EnvError(
-            f"SECRET_KEY is not set and a local one cannot be kept in FIREDOOR_VAR"
+            f"{name} is not set and a local one cannot be kept in FIREDOOR_VAR"
             f" ({error.strerror}); set either."
         ) from error
 

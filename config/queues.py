@@ -27,5 +27,6 @@ QUEUES: tuple[Queue, ...] = (
     Queue("provisioning", 2, 960, "Infrastructure runs; a stop waits for a running apply."),
     Queue("sync", 2, 60, "Reading other systems page by page."),
     Queue("webhooks", 4, 60, "Deliveries to customers' endpoints, apart from everyone's work."),
+    Queue("webhooks_slow", 4, 60, "Deliveries to endpoints that take long, or are not known yet."),
     Queue("operations", 1, 60, "Bulk deeds, one item at a time."),
 )

@@ -19,6 +19,9 @@ FIREDOOR_PROVISIONING = ENV.var / "provisioning"  # states, folders of attempts,
 FIREDOOR_MODULE = ROOT / "provisioning/stacks/modules/workspace"  # what a workspace is made of
 FIREDOOR_REGISTRY_URL = ENV.registry_url
 FIREDOOR_EXAMPLES = None if ENV.deployed else ENV.var  # where the example services are found
+WEBHOOK_SEALING_KEYS = list(ENV.webhook_sealing_keys)
+WEBHOOK_ALLOW_HTTP = ENV.webhook_allow_http
+WEBHOOK_ALLOW_NETWORKS = list(ENV.webhook_allow_networks)
 REDIS_URL = ENV.redis_url
 FIREDOOR_INLINE = REDIS_URL is None
 SENTRY_DSN = ENV.sentry_dsn
@@ -42,6 +45,7 @@ INSTALLED_APPS = [
     "provisioning.stacks",
     "provisioning.lifecycle",
     "alerts",
+    "webhooks",
     "examples.payments",
     *FIREDOOR_EXTRA_APPS,
 ]

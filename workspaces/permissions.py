@@ -28,16 +28,17 @@ class Role(StrEnum):
 ROLES: Final = tuple((role.value, role.value.title()) for role in Role)
 
 
-_VIEWER: Final = frozenset({"jobs.view", "alerts.view"})
+_VIEWER: Final = frozenset({"jobs.view", "alerts.view", "webhooks.view"})
 _OPERATOR: Final = _VIEWER | {
     "jobs.enqueue",
     "jobs.operate",
     "alerts.operate",
     "audit.view",
     "operations.run",
+    "webhooks.operate",
 }
 _LEAD: Final = _OPERATOR | {"jobs.operate_risky", "locks.force", "operations.large"}
-_ADMIN: Final = _LEAD | {"members.manage", "tokens.manage", "workspaces.close"}
+_ADMIN: Final = _LEAD | {"members.manage", "tokens.manage", "webhooks.manage", "workspaces.close"}
 
 TABLE: Final[dict[Role, frozenset[str]]] = {
     Role.VIEWER: _VIEWER,

@@ -167,6 +167,7 @@ def test_it_is_refused_in_a_deployment(machine: Machine) -> None:
         FIREDOOR_ENVIRONMENT="production",
         DATABASE_URL="postgresql://db.invalid/firedoor",
         SECRET_KEY="only-for-this-test-" * 4,
+        WEBHOOK_SEALING_KEYS="MDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDA=",
         ALLOWED_HOSTS="ops.example.com",
     )
 

@@ -30,6 +30,7 @@ def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx2.Client]:
             "DATABASE_URL": database.url,
             "REDIS_URL": broker.url,
             "SECRET_KEY": "only-for-this-test-" * 4,
+            "WEBHOOK_SEALING_KEYS": "MDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDA=",
             "ALLOWED_HOSTS": "ops.example.com",
         }
         for command in ("migrate", "collectstatic"):

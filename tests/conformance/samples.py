@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,12 @@ from examples.registry.control import RegistryControl
 from examples.registry.server import running as registry
 from provisioning.lifecycle.stack import effects_ledger
 from tests.drills.ledger import effects
+from tests.support.receiver import receiver
 from tests.support.terraform import real_tool
+from webhooks import bodies, endpoints
+from webhooks.models import Message, WebhookDelivery
+from workspaces.actors import SYSTEM
+from workspaces.models import Workspace
 
 Params = Mapping[str, Any]
 
@@ -159,6 +165,28 @@ def provisioned(path: Path, settings: Settings) -> Iterator[Sample]:
         yield Sample(lambda: {"slug": f"tenant-{next(numbers)}"}, happened)
 
 
+def delivered(_path: Path, settings: Settings) -> Iterator[Sample]:
+    settings.WEBHOOK_ALLOW_HTTP = True
+    settings.WEBHOOK_ALLOW_NETWORKS = [ip_network("127.0.0.0/8")]
+    with receiver() as hook:
+
+        def made() -> Params:
+            """A delivery that no job has yet: the suite makes its own."""
+            place, _ = Workspace.objects.get_or_create(slug="acme", defaults={"name": "Acme"})
+            target, _secret = endpoints.create(
+                place, url=hook.url, events=["job.dead"], actor=SYSTEM
+            )
+            message = Message.objects.create(
+                id=bodies.new_id(), workspace=place, type="job.dead", body=b"{}"
+            )
+            delivery = WebhookDelivery.objects.create(
+                workspace=place, endpoint=target, message=message
+            )
+            return {"endpoint_id": str(target.pk), "delivery_id": str(delivery.pk)}
+
+        yield Sample(made)
+
+
 SAMPLES: dict[str, Environment] = {
     "drills.account": drill("first", account="bank-1"),
     "drills.gated": drill("second", account="bank-1"),
@@ -181,6 +209,7 @@ SAMPLES: dict[str, Environment] = {
     "payments.charge": charged,
     "payments.refund": refunded,
     "provisioning.provision": provisioned,
+    "webhooks.deliver": delivered,
 }
 
 

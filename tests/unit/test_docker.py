@@ -72,7 +72,9 @@ def test_our_services_have_no_privileges_and_the_same_settings(name: str) -> Non
     assert {"DATABASE_URL", "REDIS_URL", "SECRET_KEY", "ALLOWED_HOSTS"} <= shared.keys()
 
 
-@pytest.mark.parametrize("name", ["SECRET_KEY", "POSTGRES_PASSWORD", "ALLOWED_HOSTS"])
+@pytest.mark.parametrize(
+    "name", ["SECRET_KEY", "WEBHOOK_SEALING_KEYS", "POSTGRES_PASSWORD", "ALLOWED_HOSTS"]
+)
 def test_secrets_have_no_default(name: str) -> None:
     text = (ROOT / "docker/compose.yaml").read_text()
     assert f"${{{name}:?" in text

@@ -1,5 +1,6 @@
 """The environment is read once, checked, and refused with a sentence that names the variable."""
 
+import base64
 import os
 import stat
 import subprocess
@@ -9,14 +10,17 @@ from pathlib import Path
 
 import pytest
 import redis
+from cryptography.fernet import Fernet
 
 from config.env import EXIT_CODE, ROOT, VARIABLES, EnvError, cache_url, documentation, load
 
 SECRET = "s" * 50
+SEALING = base64.urlsafe_b64encode(b"k" * 32).decode()
 DEPLOYED = {
     "FIREDOOR_ENVIRONMENT": "production",
     "DATABASE_URL": "postgresql://app:pass%2Fword@db.internal:5432/firedoor",
     "SECRET_KEY": SECRET,
+    "WEBHOOK_SEALING_KEYS": SEALING,
     "ALLOWED_HOSTS": "ops.example.com, ops2.example.com",
 }
 
@@ -54,6 +58,12 @@ def test_a_database_url_alone_makes_it_a_deployment(tmp_path: Path) -> None:
         ("REDIS_URL", "amqp://user:hunter22@broker", "redis://"),
         ("SECRET_KEY", "", "missing"),
         ("SECRET_KEY", "hunter22", "shorter"),
+        ("WEBHOOK_SEALING_KEYS", "", "missing"),
+        ("WEBHOOK_SEALING_KEYS", "hunter22", "no key"),
+        ("WEBHOOK_SEALING_KEYS", f"{SEALING},hunter22", "no key"),
+        ("WEBHOOK_ALLOW_HTTP", "1", "deployment"),
+        ("WEBHOOK_ALLOW_HTTP", "hunter22", "one of"),
+        ("WEBHOOK_ALLOW_NETWORKS", "10.0.0.0/8,hunter22", "no network"),
         ("ALLOWED_HOSTS", "", "missing"),
         ("ALLOWED_HOSTS", "*", "missing or says"),
         ("CSRF_TRUSTED_ORIGINS", "hunter22.example.com", "scheme"),
@@ -82,7 +92,25 @@ def test_the_local_key_is_made_once_and_private(tmp_path: Path) -> None:
     assert len(first) >= 50
     assert load({"FIREDOOR_VAR": str(tmp_path)}).secret_key == first
     assert stat.S_IMODE((tmp_path / "secret_key").stat().st_mode) == 0o600
-    assert [path.name for path in tmp_path.iterdir()] == ["secret_key"]
+    made = {path.name: path.stat().st_mode for path in tmp_path.iterdir()}
+    assert set(made) == {"secret_key", "webhook_sealing_key"}
+    assert {stat.S_IMODE(mode) for mode in made.values()} == {0o600}
+
+
+def test_the_local_sealing_key_opens_what_it_sealed_before(tmp_path: Path) -> None:
+    (key,) = load({"FIREDOOR_VAR": str(tmp_path)}).webhook_sealing_keys
+    sealed = Fernet(key).encrypt(b"secret")
+    (again,) = load({"FIREDOOR_VAR": str(tmp_path)}).webhook_sealing_keys
+    assert Fernet(again).decrypt(sealed) == b"secret"
+
+
+def test_networks_and_keys_are_read(tmp_path: Path) -> None:
+    more = {"WEBHOOK_SEALING_KEYS": f"{SEALING}, {SEALING}"}
+    networks = {"WEBHOOK_ALLOW_NETWORKS": "10.1.0.0/16, fd00::/8"}
+    env = load(DEPLOYED | more | networks | {"FIREDOOR_VAR": str(tmp_path)})
+    assert env.webhook_sealing_keys == (SEALING, SEALING)
+    assert [str(network) for network in env.webhook_allow_networks] == ["10.1.0.0/16", "fd00::/8"]
+    assert env.webhook_allow_http is False
 
 
 def run(command: list[str], **variables: str) -> "subprocess.CompletedProcess[str]":

@@ -16,6 +16,9 @@ HERE, ELSEWHERE = 1, 2
 LOWEST_ROLE = {
     "jobs.view": Role.VIEWER,
     "alerts.view": Role.VIEWER,
+    "webhooks.view": Role.VIEWER,
+    "webhooks.operate": Role.OPERATOR,
+    "webhooks.manage": Role.ADMIN,
     "jobs.enqueue": Role.OPERATOR,
     "jobs.operate": Role.OPERATOR,
     "alerts.operate": Role.OPERATOR,

@@ -1,0 +1,19 @@
+"""The Django app of webhooks."""
+
+from django.apps import AppConfig
+
+
+class WebhooksConfig(AppConfig):
+    """`webhooks` hears of everything through `jobs.events` alone."""
+
+    name = "webhooks"
+    label = "webhooks"
+    default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        """Register the receiver, and the part in closing."""
+        import webhooks.receivers  # noqa: F401  the import is the registration
+        from webhooks.closing import stop_endpoints
+        from workspaces import closing
+
+        closing.register("webhooks", close=stop_endpoints)

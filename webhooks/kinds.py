@@ -1,0 +1,117 @@
+"""The engine of webhooks: one job for each delivery, three requests at most.
+
+*Hole:* a request whose answer was lost may have been taken: the receiver gets the same
+``webhook-id`` again and goes by that.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings
+from django.utils import timezone
+
+from jobs import gates
+from jobs.backoff import SPREAD
+from jobs.kinds import Job, Run, Terminal, Transient, job_kind
+from webhooks import endings, evidence
+from webhooks.egress import Reply, UrlRefused, send, target_of
+from webhooks.lanes import keep_lane
+from webhooks.models import GATE, Message, WebhookDelivery
+from webhooks.outcome import Outcome, outcome_of, refused_by_us, wait_before_next
+from webhooks.requests import headers_of
+from webhooks.sealing import Unsealable
+from webhooks.signing import SecretInvalid
+from webhooks.states import FAST, DeliveryState, EndpointState, Trigger
+
+MOST_REQUESTS = 3
+AT_ONCE = 4
+
+
+class NotDelivered(Transient):
+    """The receiver did not take it, and may do so later."""
+
+
+class NotTaken(Terminal):
+    """The receiver will not take it, or it may not be sent there."""
+
+
+def _gate(*, endpoint_id: str, delivery_id: str, trigger: str = Trigger.AUTOMATIC) -> str:
+    """What people ask for does not wait until the endpoint is well: it may be what shows that."""
+    return f"{GATE if trigger == Trigger.AUTOMATIC else 'by hand:'}{endpoint_id}"
+
+
+@job_kind(
+    "webhooks.deliver",
+    queue=FAST,
+    permission="webhooks.operate",
+    max_retries=MOST_REQUESTS - 1,
+    retry_backoff=30,
+    retry_backoff_max=300,
+    soft_time_limit=40,
+    time_limit=45,
+    loss_is_failure=True,
+    deadline=timedelta(days=14),
+    throttle=_gate,
+    per_gate=AT_ONCE,
+    alert=None,
+    runbook="docs/guides/webhooks.md",
+)
+def deliver(
+    run: Run, *, endpoint_id: str, delivery_id: str, trigger: str = "automatic"
+) -> dict[str, Any]:
+    """Send a message once, and say what came of it. What is not open any more is not sent."""
+    rows = WebhookDelivery.objects.select_related("endpoint", "message")
+    delivery = rows.get(pk=delivery_id)
+    endpoint = delivery.endpoint
+    if delivery.job_id not in (None, run.job_id) or delivery.status != DeliveryState.OPEN:
+        return {"code": "superseded"}
+    if endpoint.state == EndpointState.DISABLED:
+        return {"code": "not_sent"}
+    reply, outcome = _tried(run, delivery)
+    evidence.keep(run, delivery, reply, outcome, Trigger(trigger))
+    if trigger == Trigger.AUTOMATIC:
+        keep_lane(endpoint, outcome.code, reply.seconds)
+    if outcome.ok:
+        return {"code": outcome.code, "status": reply.status}
+    raise _failure(run, delivery, outcome, Trigger(trigger))
+
+
+def _tried(run: Run, delivery: WebhookDelivery) -> tuple[Reply, Outcome]:
+    endpoint, message = delivery.endpoint, delivery.message
+    nothing = Reply(code="config", sent=False, seconds=0.0)
+    try:
+        target = target_of(endpoint.url, allow_http=settings.WEBHOOK_ALLOW_HTTP)
+        headers = headers_of(endpoint, message, int(time.time()), run.attempt, run.traceparent)
+    except (UrlRefused, Unsealable, SecretInvalid, ValueError):
+        return nothing, refused_by_us("config")
+    reply = send(target, headers, _body(message), allow=settings.WEBHOOK_ALLOW_NETWORKS)
+    return reply, outcome_of(reply, timezone.now())
+
+
+def _body(message: Message) -> bytes:
+    return bytes(message.body)
+
+
+def _failure(
+    run: Run, delivery: WebhookDelivery, outcome: Outcome, trigger: Trigger
+) -> NotDelivered | NotTaken:
+    """What the attempt ends with. Neither address nor body is in its words."""
+    words = f"{outcome.sentence} [{outcome.code}]"
+    if trigger is Trigger.MANUAL or not outcome.again:
+        return NotTaken(words)
+    endpoint = delivery.endpoint
+    spread = random.uniform(0.0, SPREAD)  # noqa: S311
+    wait = wait_before_next(run.claim.failures, spread, outcome.retry_after, endpoint.delays)
+    if outcome.throttled:
+        gates.close(endpoint.workspace_id, endpoint.gate, seconds=wait, reason=words)
+    return NotDelivered(words, delay=wait)
+
+
+@deliver.after
+def follow(job: Job, verb: str, successor: Job | None) -> None:
+    """Bring the delivery, and with it its endpoint, where its job is."""
+    endings.follow(job, verb, successor)

@@ -1,0 +1,78 @@
+"""How deliveries are made: rows, and a job each for those that are to be sent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from django.db.models import F, Q
+from django.db.models.functions import Now
+
+from jobs.enqueue import enqueue_many
+from jobs.models import Job
+from webhooks.kinds import deliver
+from webhooks.models import Endpoint, Message, WebhookDelivery
+from webhooks.states import DeliveryState, EndpointState, Trigger
+from workspaces.actors import SYSTEM, Actor
+
+WAITING_LIMIT = 10_000
+"""Deliveries of an endpoint that may wait; from then on they are skipped, and can be recovered."""
+
+
+def make_deliveries(message: Message, endpoints: Iterable[Endpoint]) -> None:
+    """One for each endpoint, in the caller's transaction; those that are there are left alone.
+
+    A disabled endpoint gets a row that says ``skipped``, and so does one with too many waiting.
+    """
+    fresh = [_new(message, endpoint) for endpoint in endpoints]
+    WebhookDelivery.objects.bulk_create(fresh, ignore_conflicts=True)
+    mine = [one.pk for one in fresh if one.status == DeliveryState.OPEN]
+    made = WebhookDelivery.objects.filter(pk__in=mine, job_id=None).select_related("endpoint")
+    send(list(made.order_by("pk")), Trigger.AUTOMATIC)
+
+
+def _new(message: Message, endpoint: Endpoint) -> WebhookDelivery:
+    skipped = endpoint.state == EndpointState.DISABLED or _is_full(endpoint)
+    return WebhookDelivery(
+        workspace_id=message.workspace_id,
+        endpoint=endpoint,
+        message=message,
+        status=DeliveryState.SKIPPED if skipped else DeliveryState.OPEN,
+        finished_at=Now() if skipped else None,
+    )
+
+
+def _is_full(endpoint: Endpoint) -> bool:
+    waiting = WebhookDelivery.objects.filter(endpoint=endpoint, status=DeliveryState.OPEN)
+    return bool(waiting.values("pk").order_by()[WAITING_LIMIT : WAITING_LIMIT + 1])
+
+
+def send(
+    deliveries: list[WebhookDelivery],
+    trigger: Trigger,
+    *,
+    actor: Actor = SYSTEM,
+    request_id: str = "",
+) -> list[Job]:
+    """Give each delivery its next job, in the caller's transaction.
+
+    The key counts the jobs of a delivery: asked twice at the same count it is one job.
+    """
+    if not deliveries:
+        return []
+    intents = [
+        (
+            deliver.s(
+                endpoint_id=str(one.endpoint_id), delivery_id=str(one.pk), trigger=trigger.value
+            ).on(one.endpoint.lane),
+            f"delivery:{one.pk}:{one.sends}",
+        )
+        for one in deliveries
+    ]
+    jobs = enqueue_many(
+        intents, workspace=deliveries[0].workspace_id, actor=actor, request_id=request_id
+    )
+    for one, job in zip(deliveries, jobs, strict=True):
+        WebhookDelivery.objects.filter(Q(job_id=None) | ~Q(job_id=job.pk), pk=one.pk).update(
+            job_id=job.pk, sends=F("sends") + 1, status=DeliveryState.OPEN, finished_at=None
+        )
+    return jobs
