@@ -10,6 +10,7 @@ from django.urls import reverse
 
 from jobs.models import Job
 from jobs.models import Step as StepRow
+from jobs.models.step import OPEN
 from jobs.recovery.preflight import preflight
 from jobs.states import State, StepState, Verb
 from workspaces.actors import Actor
@@ -31,10 +32,9 @@ _BY_STATE = {
     State.CANCELLED: (Verb.RESUME, Verb.RESTART),
 }
 
-OBSERVABLE = Q(observed="") & (
-    Q(state=StepState.STARTED) | Q(state=StepState.DONE) & ~Q(output_error="")
-)
-"""Steps of an ended job about which somebody can still say what happened."""
+OBSERVABLE = OPEN | Q(observed="", state=StepState.DONE) & ~Q(output_error="")
+"""Steps of an ended job about which a person is asked what happened: those that are in doubt, and
+those that are done without their output. A keyed one that may simply be sent again is not."""
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,6 @@ from workspaces.models import AuditEvent
 if TYPE_CHECKING:
     from django.http import HttpRequest
 
-_GOES_ON = (Word.RUNS, Word.ASKS_FIRST, Word.BLOCKED)
-
 
 class _Retry(Confirm):
     def act(self, job: Job, typed: dict[str, Any], digest: str, **signed: Any) -> None:
@@ -50,7 +48,7 @@ class Resume(_Retry):
     verb = Verb.RESUME
 
     def button(self, job: Job, plan: Plan) -> str:
-        first = next((step.name for step in plan.steps if step.word in _GOES_ON), None)
+        first = next((step.name for step in plan.steps if step.word is not Word.KEPT), None)
         return f"Retry from {first!r}" if first else "Retry what is left"
 
     def promise(self, job: Job, plan: Plan) -> str:

@@ -64,23 +64,28 @@ class Facts:
 
 
 def facts_about(job_ids: Sequence[uuid.UUID], verb: Verb) -> dict[uuid.UUID, Facts]:
-    """The facts of each job: four queries for a retry, one for any other verb."""
+    """The facts of each job: four queries for a retry, two for a resolve, else one."""
     facts = {job_id: Facts() for job_id in job_ids}
     steps = StepRow.objects.filter(job_id__in=job_ids)
     for job_id, name in steps.filter(OPEN).values_list("job_id", "name"):
         facts[job_id].open_names.add(name)
+    if verb in (*RETRIES, Verb.RESOLVE):
+        _add_successors(facts, job_ids)
     if verb in RETRIES:
         _add_facts_for_retries(facts, job_ids)
     return facts
+
+
+def _add_successors(facts: dict[uuid.UUID, Facts], job_ids: Sequence[uuid.UUID]) -> None:
+    for successor in Job.objects.filter(retry_of_id__in=job_ids).only("retry_of", "mode", "actor"):
+        if successor.retry_of_id is not None:
+            facts[successor.retry_of_id].successor = successor
 
 
 def _add_facts_for_retries(facts: dict[uuid.UUID, Facts], job_ids: Sequence[uuid.UUID]) -> None:
     steps = StepRow.objects.filter(job_id__in=job_ids).order_by("pk")
     for step in steps.defer("output", "late_output", "observed_output"):
         facts[step.job_id].steps.append(step)
-    for successor in Job.objects.filter(retry_of_id__in=job_ids).only("retry_of", "mode", "actor"):
-        if successor.retry_of_id is not None:
-            facts[successor.retry_of_id].successor = successor
     paid = Attempt.objects.filter(job_id__in=job_ids, cost__isnull=False).order_by("number")
     for job_id, number, cost in paid.values_list("job_id", "number", "cost"):
         facts[job_id].costs.append({"attempt": number, **(cost or {})})
@@ -126,6 +131,9 @@ def _state(job: Job, verb: Verb, successor: Job | None) -> Iterator[Check]:
         yield Check("block", "not_cancellable", f"The job has ended: it is {job.state}.")
     elif verb is Verb.CANCEL and job.state == State.RUNNING:
         yield Check("warn", "", "It is running: it stops at its next step boundary, not at once.")
+    elif verb is Verb.RESOLVE and successor is not None:
+        sentence = f"It was retried already. Resolve its newest retry instead: job {successor.pk}."
+        yield Check("block", "not_resolvable", sentence)
     elif verb is Verb.RESOLVE and (job.state != State.DEAD or job.resolved_at is not None):
         word = "resolved already" if job.resolved_at else job.state
         yield Check(

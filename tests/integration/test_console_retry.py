@@ -6,19 +6,22 @@ import uuid
 from pathlib import Path
 
 import pytest
+from django.db.models.functions import Now
 from django.test import Client
 
 from jobs import registry
 from jobs.errors import Refused
-from jobs.models import Job
+from jobs.models import Job, Step
 from jobs.recovery.resolve import resolve
 from jobs.recovery.retry import retry
+from tests.drills.kinds import keyed, secretive
 from tests.drills.ledger import effects
 from tests.integration.console_scene import (
     REASON,
     at_console,
     confirm,
     dead,
+    ended,
     finished,
     form_on,
     page,
@@ -304,4 +307,51 @@ def test_the_owner_of_a_job_can_refuse_and_is_heard(
     assert response.status_code == 409
     assert "order-1 was withdrawn" in text(response)
     assert REASON in text(response)
+    assert successors(job) == 0
+
+
+def test_the_button_names_the_step_that_runs_first(
+    ana: Client, acme: Workspace, tmp_path: Path
+) -> None:
+    told = {"ledger": str(tmp_path / "l"), "fault": "terminal"}
+    job = ended(secretive.s(card={"number": "4711"}, **told), acme, "again")
+    shown = ana.get(confirm(job, "resume"))
+    first = shown.context["plan"].steps[0]
+    assert (first.name, first.word) == ("login", "runs again")
+    assert "Retry from &#x27;login&#x27;" in text(shown)
+
+
+def test_a_keyed_step_that_may_be_sent_again_is_not_asked_about(
+    ana: Client, acme: Workspace, tmp_path: Path
+) -> None:
+    told = {"ledger": str(tmp_path / "l"), "fault": "http_502"}
+    job = ended(keyed.s(**told), acme, "sent")
+    step = Step.objects.get(job=job, name="reserve")
+    assert (job.state, step.state) == ("dead", "started")
+    offered = [offer.name for offer in ana.get(page(job)).context["page"].offers]
+    assert "Reconcile" not in offered
+    assert "Retry from failed step" in offered
+    Step.objects.filter(pk=step.pk).update(opens_at=Now())
+    assert ana.get(page(job)).context["page"].offers[0].name == "Reconcile"
+
+
+def test_a_job_that_was_retried_is_not_resolved(ana: Client, job: Job) -> None:
+    form = form_on(ana, confirm(job, "resolve"))
+    successor = retry(job.pk, mode="resume", actor=SYSTEM, reason="mended")
+    answer = ana.post(confirm(job, "resolve"), form)
+    assert answer.status_code == 409
+    assert f"Resolve its newest retry instead: job {successor.pk}" in text(answer).replace(
+        "\n", " "
+    )
+
+
+@pytest.mark.parametrize(
+    ("reason", "mark"), [("\u200b\u200b", "Say why."), ("x" * 2001, "This is too long.")]
+)
+def test_a_reason_that_is_none_is_marked_with_what_is_wrong(
+    ana: Client, job: Job, reason: str, mark: str
+) -> None:
+    answer = ana.post(confirm(job, "resume"), form_on(ana, confirm(job, "resume"), reason=reason))
+    assert answer.status_code == 422
+    assert mark in text(answer)
     assert successors(job) == 0

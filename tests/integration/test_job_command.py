@@ -206,6 +206,7 @@ def test_what_was_observed_is_recorded_with_its_output(acme: Workspace, ledger: 
     told(*words, "--outcome", "happened", "--output", '{"id": 7}')
     step = Step.objects.get(job=job, name="charge")
     assert (step.observed, step.observed_output) == ("happened", {"id": 7})
+    assert "step charge (once): started, observed: it happened\n" in said("show", str(job.pk))
     assert refused(*words, "--outcome", "happened", "--output", "{")[0] == 1
 
 

@@ -184,7 +184,11 @@ class Command(BaseCommand):
             self.stdout.write(f"  attempt {attempt['number']}: " + "; ".join(filter(None, words)))
         for step in told["steps"]:
             kept = f", kept from job {step['carried_from']}" if step["carried_from"] else ""
-            self.stdout.write(f"  step {step['name']} ({step['effect']}): {step['state']}{kept}")
+            seen = (
+                f", observed: it {step['observed']}".replace("_", " ") if step["observed"] else ""
+            )
+            told_of = f"{step['state']}{seen}{kept}"
+            self.stdout.write(f"  step {step['name']} ({step['effect']}): {told_of}")
 
 
 def _json(option: str, text: str) -> Any:

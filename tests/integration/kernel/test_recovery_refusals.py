@@ -289,6 +289,18 @@ def test_a_retried_job_is_not_retried_again_and_is_not_resolved_twice(
 
 
 @pytest.mark.sqlite
+def test_a_job_that_was_retried_is_no_dead_letter_and_is_not_resolved(
+    acme: Workspace, ledger: str
+) -> None:
+    job = dead(acme, ledger)
+    successor = retry(job.pk, mode="resume", actor=SYSTEM, reason=WHY)
+    error = refused("resolve", job.pk)
+    assert (error.code, str(successor.pk) in error.sentence) == ("not_resolvable", True)
+    job.refresh_from_db()
+    assert (job.resolved_at, job.resolution) == (None, "")
+
+
+@pytest.mark.sqlite
 def test_a_kind_that_nobody_knows_is_not_retried(acme: Workspace, ledger: str) -> None:
     job = dead(acme, ledger)
     Job.objects.filter(pk=job.pk).update(kind="drills.of_tomorrow")

@@ -22,7 +22,7 @@ def cancel(model: Model, record: Record) -> None:
 
 
 def resolve(record: Record) -> None:
-    if record.state != "dead" or record.resolved:
+    if record.state != "dead" or record.resolved or record.successor is not None:
         raise Refusal
     record.resolved = True
 
