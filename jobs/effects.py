@@ -16,6 +16,7 @@ but what it sends to a provider is not; only a provider that takes our key close
 from __future__ import annotations
 
 import hashlib
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -48,13 +49,17 @@ class Call:
         A restart is a new intent and gets another one, through the epoch.
         """
         claim = self.journal.claim
-        name = f"{claim.root_id}:{claim.epoch}:{self.step.name}"
-        return hashlib.sha256(name.encode()).hexdigest()
+        return step_key(claim.root_id, claim.epoch, self.step.name)
 
     def function(self) -> object:
         """Do it: the author's function, which gets the key first if the step is keyed."""
         sent = (self.key, *self.args) if self.step.effect is Effect.KEYED else self.args
         return self.step.function(*sent, **self.kwargs)
+
+
+def step_key(root_id: uuid.UUID, epoch: int, name: str) -> str:
+    """By what a provider knows a step of a chain, since its last restart."""
+    return hashlib.sha256(f"{root_id}:{epoch}:{name}".encode()).hexdigest()
 
 
 def perform(call: Call) -> object:

@@ -4,6 +4,7 @@ from django.urls import include, path
 
 from jobs.api.deeds import Cancel, Reconcile, Resolve
 from jobs.api.events import Events
+from jobs.api.evidence import Evidence
 from jobs.api.jobs import JobDetail, JobList
 from jobs.api.operations import (
     GoOperation,
@@ -25,6 +26,7 @@ jobs = [
     path("<uuid:job_id>/resolve/", Resolve.as_view(), name="api-job-resolve"),
     path("<uuid:job_id>/reconcile/", Reconcile.as_view(), name="api-job-reconcile"),
     path("<uuid:job_id>/events/", Events.as_view(), name="api-job-events"),
+    path("<uuid:job_id>/evidence/", Evidence.as_view(), name="api-job-evidence"),
 ]
 operations = [
     path("", OperationList.as_view(), name="api-operations"),

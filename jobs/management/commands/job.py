@@ -25,6 +25,7 @@ from jobs.management.bulk import (
 from jobs.models import Job
 from jobs.params import read_json
 from jobs.recovery.cancel import cancel
+from jobs.recovery.incident import bundle, page
 from jobs.recovery.preflight import visible_job
 from jobs.recovery.reconcile import reconcile
 from jobs.recovery.resolve import resolve
@@ -63,16 +64,7 @@ class Command(BaseCommand):
         add.add_argument("--key", required=True)
         add.add_argument("--params", default="{}", metavar="JSON")
         verb("kinds", "list the registered kinds")
-        some = verb("list", "newest jobs first")
-        some.add_argument("--state", choices=[state.value for state in State])
-        some.add_argument("--kind")
-        some.add_argument("--workspace", metavar="SLUG")
-        some.add_argument("--limit", type=whole(1, LISTED), default=20, metavar="N")
-        one = verb("show", "one job with its attempts and steps")
-        one.add_argument("id")
-        wait = verb("wait", "wait until a job has ended")
-        wait.add_argument("id")
-        wait.add_argument("--timeout", type=float, default=60.0, metavar="S", help="seconds")
+        _add_looks(verb)
         again = verb("retry", "retry a dead or cancelled job, or many")
         again.add_argument("--restart", action="store_true", help="rerun from the start")
         for bulk in (
@@ -125,6 +117,10 @@ class Command(BaseCommand):
 
     def _show(self, options: dict[str, Any]) -> None:
         self._print(visible_job(options["id"], SYSTEM), options)
+
+    def _evidence(self, options: dict[str, Any]) -> None:
+        job = visible_job(options["id"], SYSTEM)
+        self.stdout.write(json.dumps(bundle(job, SYSTEM)) if options["json"] else page(job, SYSTEM))
 
     def _wait(self, options: dict[str, Any]) -> None:
         job = visible_job(options["id"], SYSTEM)
@@ -189,6 +185,22 @@ class Command(BaseCommand):
             )
             told_of = f"{step['state']}{seen}{kept}"
             self.stdout.write(f"  step {step['name']} ({step['effect']}): {told_of}")
+
+
+def _add_looks(verb: Callable[[str, str], ArgumentParser]) -> None:
+    """What only looks."""
+    some = verb("list", "newest jobs first")
+    some.add_argument("--state", choices=[state.value for state in State])
+    some.add_argument("--kind")
+    some.add_argument("--workspace", metavar="SLUG")
+    some.add_argument("--limit", type=whole(1, LISTED), default=20, metavar="N")
+    one = verb("show", "one job with its attempts and steps")
+    one.add_argument("id")
+    all_of_it = verb("evidence", "the incident bundle of a job, as Markdown or JSON")
+    all_of_it.add_argument("id")
+    wait = verb("wait", "wait until a job has ended")
+    wait.add_argument("id")
+    wait.add_argument("--timeout", type=float, default=60.0, metavar="S", help="seconds")
 
 
 def _json(option: str, text: str) -> Any:

@@ -64,6 +64,7 @@ LOWEST = {
     "POST api-jobs": Role.OPERATOR,
     "GET api-job": Role.VIEWER,
     "GET api-job-events": Role.VIEWER,
+    "GET api-job-evidence": Role.VIEWER,
     "GET api-job-retry": Role.VIEWER,
     "POST api-job-retry": Role.OPERATOR,
     "POST api-job-cancel": Role.OPERATOR,
