@@ -128,6 +128,19 @@ def test_a_retry_runs_no_finished_step(caller: Callers, letter: Job, ledger: str
     assert effects(ledger) == {"first": 1, "second": 1}
 
 
+@pytest.mark.usefixtures("held")
+def test_a_retried_job_is_no_dead_letter_any_more(caller: Callers, letter: Job) -> None:
+    me = caller()
+    letters = body(me.get("jobs/", {"dead_letter": "true"}))["results"]
+    assert [job["id"] for job in letters] == [str(letter.pk)]
+
+    made = body(deed(me, letter, "retry"))
+
+    assert body(me.get("jobs/", {"dead_letter": "true"}))["results"] == []
+    assert body(me.get(f"jobs/{letter.pk}/"))["retried_at"] is not None
+    assert body(me.get(f"jobs/{made['id']}/"))["retried_at"] is None
+
+
 def test_what_cannot_be_retried_says_why(caller: Callers, acme: Workspace) -> None:
     told = problem(deed(caller(), waiting(noop.s(), acme), "retry"))
 
