@@ -12,14 +12,15 @@ API = "/api/"
 
 
 class AddressMiddleware(CommonMiddleware):
-    """Django's, but an address of the API that lacks its slash is not found, and NUL is refused.
+    """Django's, but an address of the API that lacks its slash is not found; nor is NUL looked for.
 
     Redirected, a POST would come back as a GET: it would list, and seem to have made something.
-    NUL in a path, a query or a cookie is looked for in no database: PostgreSQL takes none.
+    PostgreSQL takes no NUL, and the console's lists ask it for whatever stands in an address or a
+    cookie. The API's own filters say which of them holds one.
     """
 
     def process_request(self, request: HttpRequest) -> HttpResponse | None:  # type: ignore[override]
-        if _holds_nul(request):
+        if not _is_for_programs(request) and _holds_nul(request):
             return bad_request(request, SuspiciousOperation("NUL in an address or a cookie"))
         return super().process_request(request)
 
