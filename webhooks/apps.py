@@ -11,9 +11,12 @@ class WebhooksConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Register the receiver, and the part in closing."""
+        """Register the receiver, the verb of operations, and the part in closing."""
         import webhooks.receivers  # noqa: F401  the import is the registration
+        from jobs.recovery import item_verbs
         from webhooks.closing import stop_endpoints
+        from webhooks.recover import VERB
         from workspaces import closing
 
+        item_verbs.register(VERB)
         closing.register("webhooks", close=stop_endpoints)

@@ -16,7 +16,8 @@ from django.utils import timezone
 
 from jobs import gates
 from jobs.backoff import SPREAD
-from jobs.kinds import Job, Run, Terminal, Transient, job_kind
+from jobs.kinds import Job, Refused, Run, Terminal, Transient, job_kind
+from jobs.states import Verb
 from webhooks import endings, evidence
 from webhooks.egress import Reply, UrlRefused, send, target_of
 from webhooks.lanes import keep_lane
@@ -109,6 +110,24 @@ def _failure(
     if outcome.throttled:
         gates.close(endpoint.workspace_id, endpoint.gate, seconds=wait, reason=words)
     return NotDelivered(words, delay=wait)
+
+
+@deliver.before
+def only_the_newest(job: Job, verb: str) -> None:
+    """Retry only the newest job of a delivery, and only where it would be sent."""
+    if verb not in (Verb.RESUME, Verb.RESTART):
+        return
+    delivery = WebhookDelivery.objects.filter(pk=job.params["delivery_id"]).first()
+    if delivery is None or delivery.job_id not in (None, job.pk):
+        raise Refused(
+            "not_its_job",
+            "Nothing was retried: the delivery has been sent again by another job since.",
+        )
+    if delivery.endpoint.state == EndpointState.DISABLED:
+        raise Refused(
+            "webhook_endpoint_disabled",
+            "Nothing was retried: the endpoint is disabled. Enable it first.",
+        )
 
 
 @deliver.after
