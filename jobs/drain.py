@@ -8,7 +8,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 
-from jobs import registry, runner
+from jobs import registry, runner, shutdown
 from jobs.gates import behind_closed_gate
 from jobs.models import Job
 from jobs.states import State
@@ -21,7 +21,7 @@ def drain(limit: int = 10_000) -> int:
     """Run due jobs of known kinds, oldest first, until none is due; answers how many ran.
 
     What a job enqueues is run too, by the outermost call. Does nothing inside a transaction,
-    where a claim could not be seen by others.
+    where a claim could not be seen by others; begins nothing once this process is to stop.
     """
     if getattr(_draining, "on", False) or transaction.get_connection().in_atomic_block:
         return 0
@@ -46,7 +46,7 @@ def _until_nothing_is_due(limit: int) -> int:
     ran = 0
     while ran < limit:
         due = _claimable().values_list("kind", "pk")[: min(BATCH, limit - ran)]
-        moved = sum(runner.execute(kind, pk) for kind, pk in due)
+        moved = sum(runner.execute(kind, pk) for kind, pk in due if not shutdown.asked())
         if not moved:
             return ran
         ran += moved

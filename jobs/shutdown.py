@@ -17,7 +17,7 @@ from types import FrameType
 from typing import Any
 
 _FLAG = mmap.mmap(-1, 1)
-_SIGNALS = (signal.SIGTERM, signal.SIGQUIT, signal.SIGINT)
+_SIGNALS = (signal.SIGTERM, signal.SIGQUIT, signal.SIGINT, signal.SIGHUP)
 
 
 class Vanished(BaseException):

@@ -11,6 +11,7 @@ from pathlib import Path
 from django.conf import settings
 from django.db import connection
 
+from jobs import shutdown
 from jobs.publish import serve_only, work_in_this_thread
 from jobs.sweep import sweep
 
@@ -35,6 +36,9 @@ def somebody_works() -> Iterator[None]:
     thread.start()
     try:
         yield
+    except KeyboardInterrupt:
+        shutdown.ask()  # what runs stops at its next step; this process ends
+        raise
     finally:
         stop.set()
         thread.join(_STOP_SECONDS)

@@ -29,7 +29,7 @@ def handlers() -> Iterator[list[int]]:
     shutdown.forget()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGQUIT, signal.SIGINT])
+@pytest.mark.parametrize("number", shutdown._SIGNALS)
 def test_a_stop_signal_is_known_and_does_what_it_did_before(
     handlers: list[int], number: signal.Signals
 ) -> None:
