@@ -12,7 +12,8 @@ import pytest
 import redis
 from cryptography.fernet import Fernet
 
-from config.env import EXIT_CODE, ROOT, VARIABLES, EnvError, cache_url, documentation, load
+from config.checked import EnvError
+from config.env import EXIT_CODE, ROOT, VARIABLES, cache_url, documentation, load
 
 SECRET = "s" * 50
 SEALING = base64.urlsafe_b64encode(b"k" * 32).decode()
@@ -66,13 +67,41 @@ def test_a_database_url_alone_makes_it_a_deployment(tmp_path: Path) -> None:
         ("WEBHOOK_ALLOW_NETWORKS", "10.0.0.0/8,hunter22", "no network"),
         ("ALLOWED_HOSTS", "", "missing"),
         ("ALLOWED_HOSTS", "*", "missing or says"),
+        ("ALLOWED_HOSTS", "https://hunter22.example.com", "without scheme"),
+        ("ALLOWED_HOSTS", "hunter22.example.com:8000", "without scheme"),
+        ("ALLOWED_HOSTS", "ok.example.com,hunter22.example.com/", "without scheme"),
+        ("ALLOWED_HOSTS", "*.hunter22.com", ".example.com"),
         ("CSRF_TRUSTED_ORIGINS", "hunter22.example.com", "scheme"),
+        ("CSRF_TRUSTED_ORIGINS", "//hunter22.example.com", "scheme"),
+        ("CSRF_TRUSTED_ORIGINS", "https://hunter22.example.com/", "path"),
+        ("CSRF_TRUSTED_ORIGINS", "ftp://hunter22.example.com", "scheme"),
+        ("CSRF_TRUSTED_ORIGINS", "https://[hunter22", "scheme"),
+        ("CSRF_TRUSTED_ORIGINS", "https://", "scheme"),
+        ("REDIS_URL", "redis://:hunter22@broker:port/0", "read"),
+        ("REDIS_URL", "redis://:hunter22@broker:70000/0", "read"),
+        ("REDIS_URL", "redis://:hunter22@[broker/0", "read"),
+        ("REDIS_URL", "redis://broker/hunter22", "read"),
+        ("FIREDOOR_EXTRA_APPS", "hunter22", "number 1"),
+        ("FIREDOOR_EXTRA_APPS", "tests.drills,tests.drills.hunter22", "number 2"),
+        ("FIREDOOR_EXTRA_APPS", "tests.drills,tests.drills", "twice"),
+        ("FIREDOOR_EXTRA_APPS", "..hunter22", "number 1"),
+        ("FIREDOOR_EXTRA_APPS", "postgresql://hunter22@db/x", "number 1"),
         ("DEBUG", "1", "deployment"),
         ("DEBUG", "yes", "not one of"),
         ("FIREDOOR_VAR", "/dev/null/hunter22", "folder"),
         ("TOFU_BIN", "/hunter22", "program"),
+        ("TOFU_BIN", "/tmp", "program"),
+        ("TOFU_BIN", "manage.py", "absolute"),
         ("REGISTRY_URL", "hunter22", "http"),
+        ("REGISTRY_URL", "http://[", "http"),
+        ("REGISTRY_URL", "http://", "http"),
+        ("REGISTRY_URL", "https://hunter22:port", "http"),
+        ("PAYMENTS_URL", "hunter22", "http"),
+        ("PAYMENTS_URL", "http://hunter22:0", "http"),
         ("SENTRY_DSN", "hunter22", "http"),
+        ("SENTRY_DSN", "https://hunter22", "Sentry"),
+        ("SENTRY_DSN", "https://hunter22@sentry.example.com/", "Sentry"),
+        ("SENTRY_DSN", "https://hunter22@sentry.example.com:port/1", "Sentry"),
         ("LOG_LEVEL", "hunter22", "not one of"),
         ("LOG_FORMAT", "hunter22", "not one of"),
     ],
@@ -85,6 +114,75 @@ def test_what_is_wrong_is_named_and_never_echoed(
     assert name in str(refused.value)
     assert words in str(refused.value)
     assert "hunter22" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("ALLOWED_HOSTS", "ops.example.com,.example.org,localhost,[::1],10.0.0.1,under_score"),
+        ("CSRF_TRUSTED_ORIGINS", "https://ops.example.com,http://[::1]:8000,https://*.example.com"),
+        ("REDIS_URL", "redis://:p%2Fw@broker:6380/3"),
+        ("REDIS_URL", "redis:///0"),
+        ("REDIS_URL", "redis://broker"),
+        ("REDIS_URL", "redis+socket:///run/valkey.sock?virtual_host=2"),
+        ("REDIS_URL", "rediss://broker:6379/0?ssl_cert_reqs=required"),
+        ("FIREDOOR_EXTRA_APPS", "tests.drills, workspaces.apps.WorkspacesConfig"),
+        ("TOFU_BIN", sys.executable),
+        ("REGISTRY_URL", "https://registry.example.com/v1/"),
+        ("SENTRY_DSN", "https://key@o1.ingest.sentry.io/42"),
+        ("SENTRY_DSN", "http://key:secret@sentry.internal:9000/sub/7"),
+    ],
+)
+def test_what_is_right_is_taken(tmp_path: Path, name: str, value: str) -> None:
+    load({"FIREDOOR_VAR": str(tmp_path)} | DEPLOYED | {name: value})
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("sqlite:///hunter22.sqlite3", "absolute"),
+        ("sqlite://:memory:", "absolute"),
+        ("sqlite:////no-such-folder/hunter22.sqlite3", "folder"),
+        ("sqlite:////tmp", "file"),
+    ],
+)
+def test_every_process_must_find_the_same_file(tmp_path: Path, url: str, words: str) -> None:
+    local = {"FIREDOOR_ENVIRONMENT": "local", "FIREDOOR_VAR": str(tmp_path)}
+    with pytest.raises(EnvError, match=words) as refused:
+        load({**local, "DATABASE_URL": url})
+    assert "DATABASE_URL" in str(refused.value)
+    assert "hunter22" not in str(refused.value)
+    load({**local, "DATABASE_URL": f"sqlite:///{tmp_path}/own.sqlite3"})
+
+
+@pytest.mark.parametrize("left_out", ["DATABASE_URL", "SECRET_KEY", "ALLOWED_HOSTS"])
+def test_who_did_not_ask_for_a_deployment_is_told_of_the_other_way(
+    tmp_path: Path, left_out: str
+) -> None:
+    found = {"FIREDOOR_VAR": str(tmp_path)} | DEPLOYED
+    del found[left_out]
+    with pytest.raises(EnvError) as asked_for:
+        load(found)
+    assert "FIREDOOR_ENVIRONMENT=local" not in str(asked_for.value)
+    if left_out != "DATABASE_URL":
+        del found["FIREDOOR_ENVIRONMENT"]
+        with pytest.raises(EnvError, match="FIREDOOR_ENVIRONMENT=local"):
+            load(found)
+
+
+def test_a_folder_that_takes_no_file_is_refused_with_a_sentence(tmp_path: Path) -> None:
+    """As on a disk that is full: here no file may grow."""
+    full = (
+        "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096));"
+        " sys.argv = ['manage.py', 'check']; import runpy;"
+        " runpy.run_path('manage.py', None, '__main__')"
+    )
+    for command, var in ((["-c", full], str(tmp_path)), (["manage.py", "check"], "/proc/self")):
+        done = run([sys.executable, *command], FIREDOOR_VAR=var)
+        assert done.returncode == EXIT_CODE, done.stderr
+        assert done.stderr.startswith("Firedoor did not start. FIREDOOR_VAR cannot be used")
+        assert len(done.stderr.splitlines()) == 1
+    load({"FIREDOOR_VAR": "/proc/self"} | DEPLOYED)  # which keeps its things elsewhere
 
 
 def test_the_local_key_is_made_once_and_private(tmp_path: Path) -> None:
