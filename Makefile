@@ -1,7 +1,7 @@
 # Every target makes its own virtual environment in .venv; it needs Python >= 3.11, git and make.
 #   make demo    a job fails half-way, is retried, and repeats no finished step; no service needed
-#   make test    all tests on a private PostgreSQL and Valkey; ARGS="…" goes to pytest
-#   make serve   the console on what the demo left, at http://127.0.0.1:8000/admin/
+#   make test    all tests on a private PostgreSQL and Valkey; ARGS="tests/unit -k retry" narrows it
+#   make serve   the console on what the demo left, http://127.0.0.1:8000/admin/; PORT=8001 for another
 #   make coverage  what of jobs/ the tests reach, branches too; fails below the bar in pyproject.toml
 #   make lint    style, types, import direction, migrations, deployment checks
 #   make bench   speed beside raw Celery and others, docs/benchmarks.md; ARGS="recovery memory scale"
@@ -43,18 +43,28 @@ demo: $(VENV)/.runtime
 	@$(PY) manage.py migrate --verbosity 0
 	@$(PY) manage.py demo
 
-# The console's tests need a browser; they run where there is one.
-# Narrowed by ARGS, a part may select no test at all (exit code 5): that is no failure then.
-PYTEST = run() { $(PY) -m pytest "$$@" $(ARGS) || { c=$$?; [ $$c = 5 ] && [ -n '$(ARGS)' ]; }; }; run
+# Paths in ARGS narrow every part to what they name in it; a part that has none of them runs nothing.
+# By other words in ARGS a part may select no test (exit code 5): that is no failure then.
+WORDS := $(patsubst ./tests%,tests%,$(ARGS))
+PATHS := $(filter tests tests/%,$(WORDS))
+OPTIONS := $(filter-out $(PATHS),$(WORDS))
+PART = $(if $(filter-out tests tests/,$(PATHS)),$(filter $(1) $(1)/%,$(PATHS)),$(1))
+APART := tests/acceptance tests/acceptance/% tests/console tests/console/%
+FAST := $(filter-out $(APART),$(or $(PATHS),tests))
+INLINE := $(filter-out tests/console tests/console/%,$(or $(PATHS),tests))
+ACCEPTANCE := $(call PART,tests/acceptance)
+CONSOLE := $(call PART,tests/console)
+PYTEST = run() { $(PY) -m pytest "$$@" $(OPTIONS) || { c=$$?; [ $$c = 5 ] && $(if $(ARGS),true,false); }; }; run
 TOGETHER = -n auto --dist loadfile
 test: $(VENV)/.bench $(if $(CHROMIUM),$(VENV)/.e2e)
-	$(PYTEST) $(TOGETHER) --ignore=tests/console --ignore=tests/acceptance
-	export FIREDOOR_TEST_DB=sqlite; $(PYTEST) $(TOGETHER) --ignore=tests/console
-	$(PYTEST) $(TOGETHER) tests/acceptance
+	$(if $(FAST),$(PYTEST) $(TOGETHER) --ignore=tests/console --ignore=tests/acceptance $(FAST))
+	$(if $(INLINE),export FIREDOOR_TEST_DB=sqlite; $(PYTEST) $(TOGETHER) --ignore=tests/console $(INLINE))
+	$(if $(ACCEPTANCE),$(PYTEST) $(TOGETHER) $(ACCEPTANCE))
+# The console's tests need a browser; they run where there is one.
 ifneq ($(CHROMIUM),)
-	export CHROMIUM=$(CHROMIUM); $(PYTEST) tests/console
+	$(if $(CONSOLE),export CHROMIUM=$(CHROMIUM); $(PYTEST) $(CONSOLE))
 else
-	@echo "No Chromium on PATH: the console's browser tests did not run."
+	@$(if $(CONSOLE),echo "No Chromium on PATH: the console's browser tests did not run.")
 endif
 
 # Apart from `make test`, which it would slow. What only a child process reaches is not counted.
@@ -63,7 +73,7 @@ coverage: $(VENV)/.dev
 
 serve: $(VENV)/.runtime
 	@$(PY) manage.py migrate --verbosity 0
-	@exec $(PY) manage.py serve
+	@exec $(PY) manage.py serve $(if $(PORT),--bind 127.0.0.1:$(PORT)) $(ARGS)
 
 bench: $(VENV)/.bench
 	@$(PY) -m benchmarks $(ARGS)
