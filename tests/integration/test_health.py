@@ -6,15 +6,20 @@ from datetime import timedelta
 import pytest
 from django.conf import settings
 from django.db import OperationalError, connection
+from django.db.migrations.recorder import MigrationRecorder
 from django.db.models import F
 from django.db.models.functions import Now
 from django.test import Client
 from pytest_django import Settings
 
 from config.health import readiness
-from jobs.models import Upkeep
+from jobs.models import Job, Upkeep
 from jobs.sweep import UPKEEP
+from jobs.worker import identity, unlimited
+from tests.drills.kinds import noop
+from tests.integration.kernel.acting import claimed_elsewhere
 from tests.servers import Server, valkey
+from workspaces.models import Workspace
 
 pytestmark = pytest.mark.django_db
 
@@ -63,6 +68,46 @@ def test_not_ready_when_the_last_pass_is_thirty_seconds_old(client: Client) -> N
     response = client.get("/healthz/ready")
     assert response.status_code == 503
     assert "beat" in response.json()["checks"]["upkeep"]
+
+
+@pytest.mark.sqlite
+@pytest.mark.parametrize(
+    ("inline", "by", "lease", "answer"),
+    [
+        (True, "me", 60, 200),
+        (True, "me", -1, 503),
+        (True, "somebody who is gone", 60, 503),
+        (False, "me", 60, 503),
+    ],
+)
+def test_inline_a_long_job_is_no_lack_of_upkeep(
+    client: Client, settings: Settings, inline: bool, by: str, lease: int, answer: int
+) -> None:
+    """One thread makes the passes and runs the jobs."""
+    settings.FIREDOOR_INLINE = inline
+    settings.REDIS_URL = None
+    name = identity() if by == "me" else f"{identity().rpartition('/')[0]}/0"
+    acme = Workspace.objects.create(slug="acme", name="Acme")
+    job = noop.s().enqueue(workspace=acme, key="k", countdown=60)
+    until = Now() + timedelta(seconds=lease)
+    claimed_elsewhere(job, worker=unlimited(name), lease_until=until)
+    Upkeep.objects.create(name=UPKEEP, passed_at=Now() - timedelta(seconds=31), by=name)
+    assert client.get("/healthz/ready").status_code == answer
+    Job.objects.filter(pk=job.pk).update(worker="another")
+    assert client.get("/healthz/ready").status_code == 503
+
+
+@pytest.mark.sqlite
+@pytest.mark.usefixtures("fresh_upkeep")
+def test_not_ready_while_a_migration_is_missing(client: Client, settings: Settings) -> None:
+    settings.REDIS_URL = None
+    last = MigrationRecorder.Migration.objects.filter(app="jobs").order_by("-name")[0]
+    MigrationRecorder.Migration.objects.create(app="jobs", name="9999_of_a_newer_release")
+    assert client.get("/healthz/ready").status_code == 200
+    last.delete()
+    response = client.get("/healthz/ready")
+    assert response.status_code == 503
+    assert "manage.py migrate" in response.json()["checks"]["database"]
 
 
 @pytest.mark.usefixtures("fresh_upkeep")
