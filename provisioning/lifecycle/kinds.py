@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jobs.kinds import Job, Refused, Run, job_kind
+from jobs.kinds import Job, Refused, Run, Terminal, job_kind
 from jobs.states import State as JobState
 from jobs.states import Verb
 from provisioning.lifecycle.folders import Bench
@@ -24,6 +24,17 @@ from provisioning.lifecycle.outcomes import nothing_applied
 from provisioning.lifecycle.stack import stack_of
 from provisioning.lifecycle.states import FAIL, RETRY, State
 from provisioning.lifecycle.steps import apply, lay_out, plan, ready, register, verify
+
+
+class NotItsWorkspace(Terminal):
+    """A job of one workspace was told to provision another one. Nothing was done."""
+
+    def __init__(self, slug: str, own: str) -> None:
+        super().__init__(
+            f"nothing was provisioned: the params say workspace {slug!r}, but the job belongs to "
+            f"{own!r}; request it for its own workspace",
+            happened=False,
+        )
 
 
 @job_kind(
@@ -36,6 +47,8 @@ from provisioning.lifecycle.steps import apply, lay_out, plan, ready, register, 
 )
 def provision(run: Run, *, slug: str, variables: dict[str, Any] | None = None) -> dict[str, Any]:
     """Provision the workspace `slug`; `variables` are more of the module's, none of them secret."""
+    if slug != run.workspace.slug:
+        raise NotItsWorkspace(slug, run.workspace.slug)
     bench = Bench(run.root_id, run.job_id, run.attempt)
     with nothing_applied():
         stack = stack_of(slug, variables or {})

@@ -15,6 +15,7 @@ from jobs.kinds import Transient
 from jobs.models import Job
 from jobs.recovery.reconcile import reconcile
 from jobs.shown import shown
+from jobs.testing import attempt
 from provisioning.lifecycle import kinds
 from provisioning.lifecycle.folders import Bench
 from provisioning.lifecycle.steps import lay_out
@@ -210,3 +211,14 @@ def _plan_of(job: Job) -> str:
     planned = job.steps.get(name="plan").output
     assert isinstance(planned, dict)
     return str(planned["plan"])
+
+
+def test_a_job_provisions_its_own_workspace_and_no_other(
+    workspace: Workspace, root: Path, module: Path
+) -> None:
+    other = Workspace.objects.create(slug="other", name="Other")
+    job = kinds.provision.s(slug=other.slug).enqueue(workspace=workspace, key="k", countdown=60)
+    attempt(job)
+    assert (job.state, job.cause, steps(job)) == ("dead", "terminal", {})
+    assert last(job).error_class.endswith("NotItsWorkspace")
+    assert "belongs to" in last(job).message
