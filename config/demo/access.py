@@ -22,11 +22,11 @@ class Access:
     password: str | None
 
 
-def operator(*, with_password: bool) -> Access:
+def operator() -> User:
     """Get or make the person who operates this machine: staff, and lead in all workspaces.
 
-    A password is made once, when it can be shown. Raises CommandError where that name belongs to
-    somebody whom the demo did not make: it gives nobody rights that they did not have.
+    Raises CommandError where that name belongs to somebody whom the demo did not make: it gives
+    nobody rights that they did not have.
     """
     user, created = User.objects.get_or_create(username=USERNAME, defaults={"is_staff": True})
     if created:
@@ -38,7 +38,12 @@ def operator(*, with_password: bool) -> Access:
             f"Nothing was done: there is a user {USERNAME!r} who is not lead in all workspaces, so"
             " the demo did not make it. Give it that membership, or use another FIREDOOR_VAR."
         )
-    if not with_password or user.has_usable_password():
+    return user
+
+
+def access_of(user: User) -> Access:
+    """A password, made once, and not before it is shown: a demo that was killed has made none."""
+    if user.has_usable_password():
         return Access(user, None)
     password = secrets.token_urlsafe(12)
     user.set_password(password)

@@ -8,6 +8,7 @@ from typing import Any
 import httpx2
 
 from examples.payments.faults import Fault, Route
+from jobs.worker import identity
 
 
 class ProviderControl:
@@ -22,8 +23,11 @@ class ProviderControl:
         self._post({"script": {route: told}})
 
     def down(self, route: Route, status: int = 503) -> None:
-        """Answer ``status`` to every call of ``route``, until ``script`` is called for it."""
-        self.script(route, Fault(status=status, times=None))
+        """Answer ``status`` to every call of ``route``, until ``script`` is called for it.
+
+        Or until this process is gone, which then could not call it.
+        """
+        self.script(route, Fault(status=status, times=None, while_alive=identity()))
 
     def times(self, *, lag: float | None = None, remembers: float | None = None) -> None:
         """Set, in seconds, when a charge is found and how long a key is known."""

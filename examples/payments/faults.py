@@ -9,6 +9,8 @@ from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from jobs.worker import is_gone
+
 Route = Literal["POST /holds", "POST /charges", "GET /charges", "POST /receipts", "POST /refunds"]
 ROUTES: tuple[Route, ...] = get_args(Route)
 
@@ -36,6 +38,8 @@ class Fault(BaseModel):
     stall_after: float = Field(default=0.0, ge=0)
     times: int | None = Field(default=1, ge=1)
     """For how many calls; None is for all, until the script is replaced."""
+    while_alive: str = ""
+    """A process of this machine, as ``jobs.worker`` names it: the fault is gone when that is."""
 
     @property
     def works(self) -> bool:
@@ -59,6 +63,8 @@ class Script:
         """The fault for one call of ``route``; a harmless one when none waits."""
         with self._lock:
             waiting = self._waiting.get(route)
+            while waiting and is_gone(waiting[0].while_alive):
+                waiting.popleft()
             if not waiting:
                 return Fault()
             fault = waiting.popleft()

@@ -7,6 +7,7 @@ from typing import Any
 import httpx2
 
 from examples.payments.faults import Fault
+from jobs.worker import identity
 
 
 class RegistryControl:
@@ -22,8 +23,11 @@ class RegistryControl:
         answer.raise_for_status()
 
     def down(self, status: int = 503) -> None:
-        """Answer ``status`` to every registration, until ``up`` or ``script`` is called."""
-        self.script(Fault(status=status, times=None))
+        """Answer ``status`` to every registration, until ``up`` or ``script`` is called.
+
+        Or until this process is gone, which then could not call them.
+        """
+        self.script(Fault(status=status, times=None, while_alive=identity()))
 
     def up(self) -> None:
         """Register again."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -152,6 +153,24 @@ def test_without_terraform_the_same_story_is_told_with_payments(bare: Machine) -
     password = re.search(r"^  password +(\S{16})$", words, re.MULTILINE)
     assert password is not None
     assert password[1] not in (bare.var / "demo.log").read_text()
+
+
+def test_ctrl_c_stops_it_with_a_sentence(bare: Machine) -> None:
+    with subprocess.Popen(
+        [sys.executable, str(ROOT / "manage.py"), "demo"],
+        env=bare.environment,
+        cwd=bare.var,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as demo:
+        assert demo.stdout is not None
+        while "1. Something breaks" not in demo.stdout.readline():
+            assert demo.poll() is None
+        demo.send_signal(signal.SIGINT)
+        errors = demo.communicate(timeout=100)[1]
+    assert (demo.returncode, "Traceback" in errors) == (130, False)
+    assert errors.startswith("Stopped. ")
 
 
 def test_it_says_when_the_tables_are_missing(tmp_path: Path) -> None:

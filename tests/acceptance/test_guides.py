@@ -36,6 +36,9 @@ def house(tmp_path: Path) -> Path:
     """A folder that looks like the repository to somebody who follows a guide."""
     (tmp_path / "manage.py").symlink_to(ROOT / "manage.py")
     (tmp_path / "var").mkdir()
+    environment = tmp_path / ".venv" / "bin"
+    environment.mkdir(parents=True)
+    (environment / "activate").symlink_to(Path(sys.prefix) / "bin" / "activate")
     return tmp_path
 
 

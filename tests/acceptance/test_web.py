@@ -20,7 +20,7 @@ OVER_TLS = {"Host": "ops.example.com", "X-Forwarded-Proto": "https"}
 
 
 @pytest.fixture(scope="module")
-def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx2.Client]:
+def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     with postgres() as database, valkey() as broker:
         environment = {
             "PATH": os.environ["PATH"],
@@ -36,9 +36,14 @@ def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx2.Client]:
         for command in ("migrate", "collectstatic"):
             manage = [sys.executable, "manage.py", command, "--noinput", "--verbosity", "0"]
             subprocess.run(manage, cwd=ROOT, env=environment, check=True)
-        with gunicorn(environment) as address:
-            with httpx2.Client(base_url=address, trust_env=False, timeout=30) as client:
-                yield client
+        yield environment
+
+
+@pytest.fixture(scope="module")
+def web(deployed: dict[str, str]) -> Iterator[httpx2.Client]:
+    with gunicorn(deployed) as address:
+        with httpx2.Client(base_url=address, trust_env=False, timeout=30) as client:
+            yield client
 
 
 @contextmanager
@@ -103,6 +108,16 @@ def test_collected_styles_are_served_under_names_that_may_be_kept_for_ever(
         response = web.get(style, headers=OVER_TLS)
         assert response.status_code == 200
         assert "immutable" in response.headers["Cache-Control"]
+
+
+def test_where_nothing_was_collected_the_error_page_says_so_much(
+    deployed: dict[str, str], tmp_path: Path
+) -> None:
+    with gunicorn(deployed | {"STATIC_ROOT": str(tmp_path)}) as address:
+        answer = httpx2.get(f"{address}/admin/login/", headers=OVER_TLS, trust_env=False)
+    assert answer.status_code == 500
+    assert "Something went wrong on our side" in answer.text
+    assert answer.headers["X-Request-ID"]
 
 
 @pytest.mark.parametrize(

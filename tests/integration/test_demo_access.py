@@ -6,7 +6,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.core.management.base import CommandError
 
-from config.demo.access import operator
+from config.demo.access import access_of, operator
 from workspaces.actors import as_actor
 from workspaces.models import Membership
 from workspaces.permissions import allowed
@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
 
 
 def test_the_operator_can_sign_in_and_may_retry_anywhere() -> None:
-    access = operator(with_password=True)
+    access = access_of(operator())
 
     assert access.password is not None
     assert access.user.is_staff
@@ -25,9 +25,11 @@ def test_the_operator_can_sign_in_and_may_retry_anywhere() -> None:
 
 
 def test_the_password_is_made_when_it_can_first_be_shown_and_never_again() -> None:
-    silent, shown, again = (operator(with_password=show) for show in (False, True, True))
+    """A demo that is killed before its end has shown none."""
+    killed = operator()
+    assert not killed.has_usable_password()
+    shown, again = (access_of(operator()) for _ in range(2))
 
-    assert silent.password is None
     assert shown.password is not None
     assert again.password is None
     assert User.objects.get().check_password(shown.password)
@@ -40,7 +42,7 @@ def test_somebody_else_of_that_name_gets_no_rights(role: str | None) -> None:
         Membership.objects.create(user=user, role=role)
 
     with pytest.raises(CommandError, match="the demo did not make it"):
-        operator(with_password=True)
+        operator()
 
     user.refresh_from_db()
     assert not user.is_staff

@@ -6,6 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from examples.payments.faults import Fault, Script
+from jobs.worker import identity
 
 
 @pytest.mark.parametrize("fault", [Fault(status=503), Fault(drop=True), Fault(effect=False)])
@@ -44,6 +45,18 @@ def test_a_fault_without_a_number_of_times_stays_until_it_is_replaced() -> None:
 
     assert met == [503] * 5
     assert script.next("POST /holds") == Fault()
+
+
+def test_a_fault_of_a_process_that_is_gone_is_gone() -> None:
+    """Who breaks a service and is killed cannot mend it."""
+    gone = f"{identity().rpartition('/')[0]}/0"
+    script = Script()
+    mine, its = (Fault(status=503, times=None, while_alive=name) for name in (identity(), gone))
+
+    script.replace("POST /holds", [mine])
+    assert script.next("POST /holds").status == 503
+    script.replace("POST /holds", [its, Fault(status=429)])
+    assert script.next("POST /holds").status == 429
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from argparse import ArgumentParser
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 
 from config import services
-from config.demo.access import operator
+from config.demo.access import access_of, operator
 from config.demo.closing import prove, show_the_way
 from config.demo.narrator import Narrator
 from config.demo.payments import Payments
@@ -26,6 +27,8 @@ from config.env import ENV
 from provisioning.terraform import binary, host
 from provisioning.terraform.binary import Binary
 from provisioning.terraform.errors import BinaryMissing, UnsupportedHost
+
+INTERRUPTED = 130  # what a shell says of a command that Ctrl-C ended
 
 
 class Command(BaseCommand):
@@ -40,17 +43,24 @@ class Command(BaseCommand):
         )
 
     def handle(self, *_args: Any, **options: Any) -> None:
+        try:
+            self._told(as_json=options["json"])
+        except KeyboardInterrupt:
+            self._aside("Stopped. Its jobs stay where they are; `make serve` goes on with them.")
+            sys.exit(INTERRUPTED)
+
+    def _told(self, *, as_json: bool) -> None:
         _refuse_what_is_not_ready()
-        narrator = Narrator(self._aside if options["json"] else self._aloud)
-        access = operator(with_password=not options["json"])
+        narrator = Narrator(self._aside if as_json else self._aloud)
+        user = operator()
         log = ENV.var / "demo.log"
         with logs_into(log), _plot() as plot, somebody_works():
-            outcome = tell(plot, access.user, narrator)
+            outcome = tell(plot, user, narrator)
             prove(outcome, narrator)
-        if options["json"]:
+        if as_json:
             self.stdout.write(json.dumps(outcome.as_json()))
         else:
-            show_the_way(outcome, access, log, narrator)
+            show_the_way(outcome, access_of(user), log, narrator)
 
     def _aloud(self, text: str) -> None:
         self.stdout.write(text)
