@@ -26,7 +26,7 @@ from alerts.models import Alert
 from config import health
 from jobs.models import DeadLetter, Job
 from workspaces.actors import as_actor
-from workspaces.models import AuditEvent
+from workspaces.models import AuditEvent, ServiceAccount
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,6 +61,7 @@ PLACES: tuple[tuple[str, type[Model]], ...] = (
     ("Jobs", Job),
     ("Alerts", Alert),
     ("Audit", AuditEvent),
+    ("Accounts", ServiceAccount),
 )
 
 

@@ -12,7 +12,7 @@ import uuid
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from django import forms
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import Http404, HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.views import View
 
@@ -28,6 +28,7 @@ from jobs.recovery.plan import Plan
 from jobs.recovery.preflight import Governing, preflight
 from jobs.states import Verb
 from workspaces import audit
+from workspaces.admin.deed import FormIncomplete, SeeOther
 from workspaces.admin.reader import reader
 from workspaces.errors import FiredoorError
 from workspaces.models import AuditEvent
@@ -39,19 +40,6 @@ if TYPE_CHECKING:
 STEPS_SHOWN = 200
 _MARK = {audit.ReasonRequired.code: "Say why.", audit.ReasonTooLong.code: "This is too long."}
 _TONES = {"pass": "good", "warn": "doubt", "block": "bad"}
-
-
-class FormIncomplete(FiredoorError):
-    """A confirmation came back without what its page had put in, or not filled in."""
-
-    code = "form_incomplete"
-    status = 422
-
-
-class SeeOther(HttpResponseRedirect):
-    """The answer to a POST that did something: look there, with GET."""
-
-    status_code = 303
 
 
 class ConfirmForm(forms.Form):

@@ -1,5 +1,5 @@
-"""What the console shows of tenants, members and the audit trail."""
+"""What the console shows of tenants, members, programs and the audit trail."""
 
-from workspaces.admin import records
+from workspaces.admin import accounts, records
 
-__all__ = ["records"]
+__all__ = ["accounts", "records"]
