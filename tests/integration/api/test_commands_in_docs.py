@@ -71,7 +71,7 @@ def test_the_readme(transactional_db: None, live_server: LiveServer) -> None:
 @pytest.mark.timeout(300)
 def test_the_guide(transactional_db: None, live_server: LiveServer) -> None:
     given = token_of(live_server)
-    enqueue, by_key, watch, retry = blocks("docs/guides/api.md")
+    enqueue, by_key, watch, retry, trail = blocks("docs/guides/api.md")
 
     first, again = typed(enqueue + enqueue, live_server, **given)
     assert first == again
@@ -88,3 +88,5 @@ def test_the_guide(transactional_db: None, live_server: LiveServer) -> None:
     plan, successor = typed(retry, live_server, **given, JOB=first["id"])
     assert (plan["allowed"], plan["verb"]) == (True, "resume")
     assert (successor["retry_of"], successor["mode"]) == (first["id"], "resume")
+    (deeds,) = typed(trail, live_server, **given, JOB=first["id"])
+    assert [deed["reason"] for deed in deeds["results"]] == ["the bank is back"]
