@@ -28,7 +28,7 @@ from jobs.recovery.plan import Plan
 from jobs.recovery.preflight import Governing, preflight
 from jobs.states import Verb
 from workspaces import audit
-from workspaces.admin.deed import FormIncomplete, SeeOther
+from workspaces.admin.deed import MARKS, FormIncomplete, SeeOther, fit_to_show
 from workspaces.admin.reader import reader
 from workspaces.errors import FiredoorError
 from workspaces.models import AuditEvent
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from django.contrib.admin import ModelAdmin
 
 STEPS_SHOWN = 200
-_MARK = {audit.ReasonRequired.code: "Say why.", audit.ReasonTooLong.code: "This is too long."}
 _TONES = {"pass": "good", "warn": "doubt", "block": "bad"}
 
 
@@ -57,7 +56,8 @@ class ConfirmForm(forms.Form):
     )
 
     def __init__(self, job: Job, data: Any = None, **options: Any) -> None:
-        super().__init__(_fit_to_show(data, job), use_required_attribute=False, **options)
+        shown = fit_to_show(data, lambda reason: without_secrets(reason, [job]))
+        super().__init__(shown, use_required_attribute=False, **options)
         self.job = job
         if Governing(job).risk < RISKY:
             del self.fields["read"]
@@ -107,7 +107,7 @@ class Confirm(View):
             raise Http404 from gone
         except FiredoorError as error:
             if isinstance(error, audit.ReasonRequired):
-                form.add_error("reason", _MARK[error.code])
+                form.add_error("reason", MARKS[error.code])
             return self.page(request, job, form, operation_id or uuid.uuid4(), error)
         return SeeOther(receipt_url(event))
 
@@ -178,15 +178,6 @@ class Confirm(View):
         deeds = deeds_on([job.pk, job.root_id], job.workspace_id, actor, curtain)
         trail = [deed for some in deeds.values() for deed in some]
         return {"risky": True, "params": curtain.json(job.params), "trail": trail}
-
-
-def _fit_to_show(data: Any, job: Job) -> Any:
-    """What was typed, where a refused page shows it again: its reason without secrets."""
-    if data is None or "reason" not in data:
-        return data
-    shown = data.copy()
-    shown["reason"] = without_secrets(data["reason"], [job])
-    return shown
 
 
 def _status_of(plan: Plan) -> int:

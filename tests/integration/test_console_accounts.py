@@ -360,3 +360,22 @@ def test_a_record_is_read_by_whoever_reads_the_trail_and_by_nobody_else(
         ola.get(reverse("admin:workspaces_idempotencyrecord_delete", args=[mine.pk])).status_code
         == 403
     )
+
+
+def test_a_secret_typed_as_a_reason_is_shown_nowhere(ada: Client, account: ServiceAccount) -> None:
+    reason = f"{WHY}: password=hunter2-canary"
+    form = form_on(ada, of("disable", account.pk), reason=reason)
+    refused = ada.post(of("disable", account.pk), {**form, "operation_id": ""})
+    done = ada.post(of("disable", account.pk), form)
+    event = AuditEvent.objects.get(action="service_account.disable")
+    trail = ada.get(reverse("admin:workspaces_auditevent_change", args=[event.pk]))
+    assert (refused.status_code, done.status_code) == (422, 303)
+    for shown in (text(refused), text(ada.get(page(account))), text(trail), event.reason):
+        assert "hunter2" not in shown
+    assert event.reason == f"{WHY}: password=[hidden]"
+
+
+def test_a_reason_that_is_too_long_is_marked_so(ada: Client, account: ServiceAccount) -> None:
+    form = form_on(ada, of("disable", account.pk), reason="x" * 2001)
+    answer = ada.post(of("disable", account.pk), form)
+    assert (answer.status_code, "This is too long." in text(answer)) == (422, True)

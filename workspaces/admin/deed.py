@@ -7,6 +7,7 @@ on top and what was typed kept. The form carries a one-time id: sent twice it is
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from django import forms
@@ -19,12 +20,15 @@ from workspaces import audit
 from workspaces.admin.reader import reader
 from workspaces.errors import FiredoorError
 from workspaces.permissions import allowed
+from workspaces.redaction import scrub
 
 if TYPE_CHECKING:
     from django.contrib.admin import ModelAdmin
 
     from workspaces.models import ServiceAccount
 
+MARKS = {audit.ReasonRequired.code: "Say why.", audit.ReasonTooLong.code: "This is too long."}
+"""What is said beside a reason that is refused."""
 FULL_REASON = "Kept in the audit trail: why now, and which ticket."
 
 
@@ -45,7 +49,8 @@ class DeedForm(forms.Form):
     """What a person types."""
 
     def __init__(self, data: Any = None, **options: Any) -> None:
-        super().__init__(data, use_required_attribute=False, label_suffix="", **options)
+        shown = fit_to_show(data, scrub)
+        super().__init__(shown, use_required_attribute=False, label_suffix="", **options)
 
 
 class ReasonForm(DeedForm):
@@ -112,8 +117,8 @@ class DeedPage(View):
         except audit.OperationRepeated as error:
             return self._page(request, subject, form, uuid.uuid4(), error)
         except FiredoorError as error:
-            if error.code == audit.ReasonRequired.code:
-                form.add_error("reason", "Say why.")
+            if isinstance(error, audit.ReasonRequired):
+                form.add_error("reason", MARKS[error.code])
             return self._page(request, subject, form, operation_id or uuid.uuid4(), error)
 
     def _found(self, request: HttpRequest, **ids: Any) -> Any:
@@ -144,6 +149,15 @@ class DeedPage(View):
         }
         status = 200 if error is None else error.status
         return TemplateResponse(request, "console/deed.html", context, status=status)
+
+
+def fit_to_show(data: Any, without_secrets: Callable[[str], str]) -> Any:
+    """What was typed, where a refused page shows it again: its reason without secrets."""
+    if data is None or "reason" not in data:
+        return data
+    shown = data.copy()
+    shown["reason"] = without_secrets(data["reason"])
+    return shown
 
 
 def _uuid(text: str) -> uuid.UUID | None:
