@@ -244,6 +244,8 @@ SPECTACULAR_SETTINGS = {
         "EffectOutside": ["keyed", "once"],
         "Reached": ["yes", "maybe", "no"],
         "RetryMode": ["resume", "restart"],
+        "EndpointState": ["active", "failing", "disabled"],
+        "DeliveryStatus": ["pending", "sending", "succeeded", "dead", "cancelled", "skipped"],
     },
     "SCHEMA_PATH_PREFIX": "/api/v1/workspaces/[^/]+",
 }

@@ -14,6 +14,7 @@ urlpatterns = [
     path("api/problems/", problems.page, name="api-problems"),
     path("api/v1/workspaces/", include("workspaces.api.urls")),
     path(WORKSPACE, include("jobs.api.urls")),
+    path(WORKSPACE, include("webhooks.api.urls")),
 ]
 handler400 = "config.refusals.bad_request"
 handler403 = "config.refusals.forbidden"

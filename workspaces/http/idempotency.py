@@ -6,6 +6,7 @@ input, the work, the answer. See `workspaces.idempotency` for what commits with 
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 from collections.abc import Callable
@@ -64,18 +65,26 @@ def idempotent(work: Callable[..., Response]) -> Callable[..., HttpResponse]:
             return fresh()
 
         if view.key is None:
-            return _in_one_transaction(bounded, repeatable=False)
+            return _told_once(view, _in_one_transaction(bounded, repeatable=False))
         sent = _sent(request)
         asked = _asked(view, sent)
         try:
-            return _in_one_transaction(
+            answer = _in_one_transaction(
                 lambda: _answered(view, request, asked, sent, fresh), repeatable=True
             )
+            return _told_once(view, answer)
         except idempotency.StillBeingAnswered:
             raise errors.InProgress from None
 
     once.idempotent = True  # type: ignore[attr-defined]  # for the schema
     return once
+
+
+def _told_once(view: WorkspaceView, answer: HttpResponse) -> HttpResponse:
+    """The answer with what no repetition tells again: it is kept nowhere."""
+    if view.told_once is not None and answer.status_code < 300:
+        answer.content = JSONRenderer().render({**json.loads(answer.content), **view.told_once})
+    return answer
 
 
 def key_of(request: Request) -> str | None:

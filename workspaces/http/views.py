@@ -79,6 +79,7 @@ class WorkspaceView(ApiView):
     rights: ClassVar[dict[str, str]] = {}
     workspace: Workspace
     job_id: object = None  # set by work that made a job; kept with the answer
+    told_once: dict[str, object] | None = None  # a secret: in the answer, not in what is kept of it
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)

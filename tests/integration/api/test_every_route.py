@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from django.db.models.functions import Now
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver, reverse
 
@@ -18,6 +19,8 @@ from tests.drills.kinds import repeatable
 from tests.drills.talkative import talkative
 from tests.integration.api.conftest import Caller, problem
 from tests.integration.api.jobs_scene import dead
+from webhooks import bodies, endpoints
+from webhooks.models import Message, WebhookDelivery
 from workspaces.actors import SYSTEM
 from workspaces.models import Workspace
 from workspaces.permissions import Role
@@ -79,6 +82,18 @@ LOWEST = {
     "POST api-operation-go": Role.OPERATOR,
     "POST api-operation-stop": Role.OPERATOR,
     "POST api-operation-resolve": Role.OPERATOR,
+    "GET api-webhook-endpoints": Role.VIEWER,
+    "POST api-webhook-endpoints": Role.ADMIN,
+    "GET api-webhook-endpoint": Role.VIEWER,
+    "PATCH api-webhook-endpoint": Role.ADMIN,
+    "POST api-webhook-endpoint-rotate": Role.ADMIN,
+    "POST api-webhook-endpoint-enable": Role.ADMIN,
+    "POST api-webhook-endpoint-disable": Role.ADMIN,
+    "POST api-webhook-endpoint-test": Role.OPERATOR,
+    "POST api-webhook-endpoint-recover": Role.OPERATOR,
+    "GET api-webhook-deliveries": Role.OPERATOR,
+    "GET api-webhook-delivery": Role.OPERATOR,
+    "POST api-webhook-redeliver": Role.OPERATOR,
 }
 every_route = pytest.mark.parametrize("route", ROUTES, ids=str)
 objects = pytest.mark.parametrize(
@@ -89,7 +104,38 @@ objects = pytest.mark.parametrize(
 def things_of(workspace: Workspace, ledger: str) -> dict[str, object]:
     """One of each thing that an address can name, with a secret in it."""
     job = dead(repeatable.s(ledger=ledger), workspace, "first", key="dead")
-    return {"job_id": job.pk, "operation_id": drafted(workspace, job).pk}
+    return ids_of(workspace, job)
+
+
+def ids_of(workspace: Workspace, job: Job) -> dict[str, object]:
+    delivery = delivered(workspace)
+    return {
+        "job_id": job.pk,
+        "operation_id": drafted(workspace, job).pk,
+        "endpoint_id": delivery.endpoint_id,
+        "delivery_id": delivery.pk,
+    }
+
+
+def delivered(workspace: Workspace) -> WebhookDelivery:
+    """A delivery that was taken, of an endpoint with a secret header."""
+    endpoint, _secret = endpoints.create(
+        workspace,
+        url="https://hooks.example.com/here",
+        events=["job.retried"],
+        headers={"X-Key": CANARY},
+        actor=SYSTEM,
+    )
+    message = Message.objects.create(
+        id=bodies.new_id(), workspace=workspace, type="job.retried", body=b"{}"
+    )
+    return WebhookDelivery.objects.create(
+        workspace=workspace,
+        endpoint=endpoint,
+        message=message,
+        status="succeeded",
+        finished_at=Now(),
+    )
 
 
 def drafted(workspace: Workspace, job: Job) -> Operation:
@@ -161,7 +207,7 @@ def test_what_a_job_was_given_in_secret_is_in_no_answer(
     secret = talkative.s(card={"number": CANARY}, fault="terminal")
     job = dead(secret, acme, "speak", key="secret")
     assert CANARY in json.dumps(job.params)
-    ids = {"job_id": job.pk, "operation_id": drafted(acme, job).pk}
+    ids = ids_of(acme, job)
     response = caller(Role.ADMIN).send(route.method, route.url(acme, ids), {"reason": "why"})
     assert CANARY not in response.content.decode(errors="replace")
     assert CANARY not in json.dumps(dict(response.items()))

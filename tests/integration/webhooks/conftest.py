@@ -9,9 +9,12 @@ import pytest
 from pytest_django import Settings
 
 from jobs import publish
+from tests.integration.api.conftest import caller, no_earlier_failures
 from tests.support.receiver import Receiver, receiver
 from webhooks import wanted
 from workspaces.models import Workspace
+
+__all__ = ["caller", "no_earlier_failures"]
 
 
 @pytest.fixture

@@ -1,0 +1,1 @@
+"""Webhooks over HTTP: endpoints, deliveries, and what is done to them."""
