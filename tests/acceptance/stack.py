@@ -24,6 +24,7 @@ from typing import Any
 import pytest
 import redis
 from celery import current_app
+from django.conf import settings
 from django.db import connection, connections
 
 from jobs import publish, tasks
@@ -62,6 +63,9 @@ class Stack:
             "DATABASE_URL": self.database.url,
             "REDIS_URL": self.broker.url,
             "LOG_FORMAT": "json",
+            "WEBHOOK_SEALING_KEYS": ",".join(settings.WEBHOOK_SEALING_KEYS),
+            "WEBHOOK_ALLOW_HTTP": "1",
+            "WEBHOOK_ALLOW_NETWORKS": "127.0.0.0/8",
         }
 
     def manage(self, *words: str, **elsewhere: str) -> str:

@@ -1,0 +1,124 @@
+"""Webhooks through real workers and a real beat, counted at a real receiver."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from datetime import timedelta
+from ipaddress import ip_network
+
+import pytest
+from django.db import transaction
+from django.db.models.functions import Now
+from pytest_django import Settings
+
+from jobs.events import emit
+from jobs.models import Gate, Job
+from tests.acceptance.stack import Stack
+from tests.acceptance.watching import kill, passes
+from tests.support.receiver import Receiver, receiver
+from tests.waiting import wait_until
+from webhooks import endpoints
+from webhooks.models import Endpoint, WebhookDelivery
+from webhooks.shown import delivery_shown
+from workspaces.actors import SYSTEM
+from workspaces.models import Workspace
+
+
+@pytest.fixture
+def hook(settings: Settings) -> Iterator[Receiver]:
+    settings.WEBHOOK_ALLOW_HTTP = True
+    settings.WEBHOOK_ALLOW_NETWORKS = [ip_network("127.0.0.0/8")]
+    with receiver() as one:
+        yield one
+
+
+def endpoint(workspace: Workspace, hook: Receiver) -> Endpoint:
+    return endpoints.create(workspace, url=hook.url, events=["*"], actor=SYSTEM)[0]
+
+
+def tell(workspace: Workspace, count: int = 1) -> None:
+    for number in range(count):
+        with transaction.atomic():
+            emit("job.retried", workspace, f"subject-{number}", {"kind": "drills.noop"})
+
+
+def rows(workspace: Workspace, **where: str) -> list[WebhookDelivery]:
+    found = WebhookDelivery.objects.filter(workspace=workspace, **where)
+    return list(found.select_related("message").order_by("created_at", "pk"))
+
+
+def due_now(workspace: Workspace) -> None:
+    """The wait of what is to be tried again is over."""
+    Job.objects.filter(workspace=workspace, state="queued").update(run_at=Now(), wake_at=Now())
+
+
+def test_events_reach_the_receiver_by_themselves(
+    stack: Stack, workspace: Workspace, hook: Receiver
+) -> None:
+    endpoint(workspace, hook)
+    tell(workspace, 9)
+    wait_until(lambda: len(rows(workspace, status="succeeded")) == 9, 60, "all are taken")
+    assert len(set(hook.ids)) == len(hook.got) == 9
+    assert hook.most_at_once <= 4
+
+
+def test_a_worker_that_dies_between_the_request_and_its_record_sends_the_same_again(
+    stack: Stack, workspace: Workspace, hook: Receiver
+) -> None:
+    """W-26."""
+    endpoint(workspace, hook)
+    hook.hold = threading.Event()
+    hook.answers(200)
+    try:
+        tell(workspace)
+        for number in (1, 2):
+            wait_until(lambda n=number: len(hook.got) == n, 30, "it is being sent")  # type: ignore[misc]
+            job = Job.objects.get(workspace=workspace)
+            kill(int(job.worker.split("/")[3]))
+            Job.objects.filter(pk=job.pk).update(lease_until=Now() - timedelta(seconds=1))
+            again = Job.objects.filter(pk=job.pk, state="queued")
+            wait_until(again.exists, 30, "the lost attempt is reaped")
+            due_now(workspace)
+    finally:
+        hook.hold.set()
+    wait_until(lambda: bool(rows(workspace, status="succeeded")), 30, "it is taken")
+    assert len(hook.got) == 3
+    assert len({(got.message_id, got.body) for got in hook.got}) == 1
+    told = delivery_shown(rows(workspace)[0])
+    assert [one["code"] for one in told["attempts"]] == ["unknown", "unknown", "ok"]
+
+
+def test_what_waited_for_an_endpoint_is_sent_once_it_is_well(
+    stack: Stack, workspace: Workspace, hook: Receiver
+) -> None:
+    """W-42, W-43."""
+    one = endpoint(workspace, hook)
+    hook.answers(400)
+    tell(workspace)
+    wait_until(lambda: bool(rows(workspace, status="dead")), 30, "the first is dead")
+    tell(workspace, 6)
+    passes(2)
+    assert len(hook.got) == 1
+    assert {job.attempt for job in Job.objects.filter(workspace=workspace, state="queued")} == {0}
+
+    hook.answers(200)
+    Gate.objects.filter(workspace=workspace).update(probe_at=Now())
+    wait_until(lambda: len(rows(workspace, status="succeeded")) == 6, 30, "the rest is taken")
+    oldest = rows(workspace, status="succeeded")[0]
+    assert hook.got[1].message_id == oldest.message_id
+    one.refresh_from_db()
+    assert (one.state, one.lane, len(hook.got)) == ("active", "webhooks", 7)
+
+
+def test_events_of_an_outage_of_the_broker_are_told_after_it(
+    stack: Stack, workspace: Workspace, hook: Receiver
+) -> None:
+    """W-28."""
+    endpoint(workspace, hook)
+    stack.broker.kill()
+    tell(workspace, 3)
+    assert hook.got == []
+    stack.broker.start()
+    wait_until(lambda: len(rows(workspace, status="succeeded")) == 3, 90, "all are taken")
+    assert len(hook.got) == 3
