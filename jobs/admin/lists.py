@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import uuid
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
-from django.db.models import OuterRef, Q, Subquery
+from django.db.models import OuterRef, Subquery
 from django.db.models.functions import JSONObject, Left
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
@@ -18,12 +17,14 @@ from django.utils.text import capfirst
 
 from jobs import registry
 from jobs.admin.marks import ago, length, state_badge
+from jobs.admin.newest import NewestChangeList, NewestLetters, looked_up
 from jobs.admin.views import saved_views
 from jobs.admin.visible import job_or_404
 from jobs.models import Attempt, DeadLetter, Job
 from jobs.models.job import DEAD_LETTER
 from jobs.states import Cause, State, WaitReason
 from workspaces.admin.filters import WorkspaceFilter
+from workspaces.admin.reader import reader
 from workspaces.admin.readonly import ReadOnlyAdmin
 from workspaces.redaction import scrub
 
@@ -101,12 +102,11 @@ class JobList(ReadOnlyAdmin):
         term = search_term.strip()
         if not term:
             return queryset, False
-        wanted = Q(key=term) | Q(request_id=term)
-        try:
-            wanted |= Q(pk=uuid.UUID(term))
-        except ValueError:
-            pass
-        return queryset.filter(wanted), False
+        return queryset.filter(looked_up(term, reader(request))), False
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[NewestChangeList]:
+        """The newest that fit, without counting or passing all the others."""
+        return NewestChangeList
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> Any:
         context = {
@@ -151,6 +151,9 @@ class DeadLetterAdmin(JobList):
     list_display = ("mark", "job", "workspace_slug", "step", "error", "died")
     list_filter = (CauseFilter, KindFilter, WorkspaceFilter)
     ordering = ("-finished_at", "-id")
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[NewestChangeList]:
+        return NewestLetters
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return super().get_queryset(request).filter(DEAD_LETTER)

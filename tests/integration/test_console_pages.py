@@ -311,7 +311,7 @@ def test_reconcile_wants_to_know_what_was_seen(
     assert response.status_code == 422
     text = response.content.decode()
     assert "This field is required." in text
-    assert "Enter a valid JSON." in text
+    assert "This is no JSON that can be kept" in text
     assert "{not json" in text
     assert Step.objects.get(job=job).observed == ""
 
