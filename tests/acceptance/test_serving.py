@@ -8,7 +8,7 @@ import socket
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
@@ -129,20 +129,33 @@ def row(machine: dict[str, str]) -> tuple[object, ...]:
         return tuple(found.fetchone())
 
 
-@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    ("number", "send"),
+    [
+        (signal.SIGHUP, os.killpg),
+        (signal.SIGINT, os.killpg),
+        (signal.SIGTERM, os.kill),
+        (signal.SIGKILL, os.kill),
+    ],
+)
 def test_inline_a_stop_lets_the_step_end_and_gives_the_job_back(
-    machine: dict[str, str], ledger: str, tmp_path: Path, number: signal.Signals
+    machine: dict[str, str],
+    ledger: str,
+    tmp_path: Path,
+    number: signal.Signals,
+    send: Callable[[int, int], None],
 ) -> None:
-    """Sent to the whole group, as a terminal does."""
+    """Sent to the whole group, as a terminal does, or to the first process alone."""
     log = tmp_path / "log"
     enqueue = [*MANAGE, "shell", "--verbosity", "0", "-c", ENQUEUE.format(ledger=ledger)]
     subprocess.run(enqueue, env=machine, check=True)
     with started(ON_ANY_PORT, machine, log) as serve, holding(ledger):
-        process_in(ledger, "work")
-        os.killpg(serve.pid, number)
+        at_work = process_in(ledger, "work")
+        send(serve.pid, number)
         wait_until(lambda: "Worker exiting" in log.read_text(), what="the stop has reached it")
         Path(f"{ledger}.hold").unlink()
         serve.wait(40)
+        wait_until(lambda: ended(at_work), 40, "the process that worked has ended")
         Path(f"{ledger}.hold").touch()
     assert row(machine) == ("queued", "interrupted", 0, 0)
 
