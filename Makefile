@@ -3,6 +3,7 @@
 #   make test    all tests on a private PostgreSQL and Valkey; ARGS="tests/unit -k retry" narrows it
 #   make serve   the console on what the demo left, http://127.0.0.1:8000/admin/; PORT=8001 for another
 #   make coverage  what of jobs/ the tests reach, branches too; fails below the bar in pyproject.toml
+#   make mutants   the kernel's policy and statements broken on purpose: which breaks go unseen?
 #   make lint    style, types, import direction, migrations, deployment checks
 #   make bench   speed beside raw Celery and others, docs/benchmarks.md; ARGS="recovery memory scale"
 #   make lock    pin requirements*.in again, for maintainers
@@ -17,7 +18,7 @@ FIND_PYTHON = for python in python3 python3.13 python3.12 python3.11 python3.14 
 	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	&& echo "$$python" && break; done
 
-.PHONY: help demo test coverage serve lint bench lock
+.PHONY: help demo test coverage mutants serve lint bench lock
 help:
 	@sed -n 's/^#   //p' Makefile
 
@@ -38,6 +39,9 @@ $(VENV)/.e2e: requirements-e2e.txt $(VENV)/.dev
 
 $(VENV)/.bench: requirements-bench.txt $(VENV)/.dev
 	@$(PIP) -r requirements-bench.txt && touch $@
+
+$(VENV)/.mutation: requirements-mutation.txt $(VENV)/.dev
+	@$(PIP) -r requirements-mutation.txt && touch $@
 
 demo: $(VENV)/.runtime
 	@$(PY) manage.py migrate --verbosity 0
@@ -71,6 +75,14 @@ endif
 coverage: $(VENV)/.dev
 	$(PY) -m pytest $(TOGETHER) --cov=jobs tests/unit tests/integration tests/conformance $(ARGS)
 
+# Not part of `make test`: one process, politely, with the few files that say what a move writes.
+mutants: $(VENV)/.mutation
+	nice -n 19 $(PY) -m pytest -p tests.mutation.plugin -p no:randomly -p no:cacheprovider -q \
+	--capture=sys --assert=plain --tb=native --timeout=60 \
+	$(addprefix tests/unit/,test_states.py test_state_page.py test_outcomes.py test_backoff.py) \
+	$(addprefix tests/integration/kernel/,test_moves.py test_claiming.py test_ending.py \
+	test_evidence.py test_waking.py test_incoming.py test_fence.py) $(ARGS)
+
 serve: $(VENV)/.runtime
 	@$(PY) manage.py migrate --verbosity 0
 	@exec $(PY) manage.py serve $(if $(PORT),--bind 127.0.0.1:$(PORT)) $(ARGS)
@@ -92,6 +104,6 @@ lint: $(VENV)/.e2e $(VENV)/.bench
 lock: $(VENV)/bin/python
 	@var="$$(mktemp -d)"; trap 'rm -rf "$$var"' EXIT; set -e; \
 	$(PY) -m venv "$$var/uv"; "$$var/uv/bin/pip" install --quiet uv==0.13.9; \
-	for name in requirements requirements-dev requirements-e2e requirements-bench; do \
+	for name in requirements requirements-dev requirements-e2e requirements-bench requirements-mutation; do \
 	"$$var/uv/bin/uv" pip compile --quiet --universal --generate-hashes --no-emit-index-url \
 	--python-version 3.11 --custom-compile-command "make lock" "$$name.in" -o "$$name.txt"; done

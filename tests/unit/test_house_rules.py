@@ -19,7 +19,7 @@ PACKAGES = (
     "benchmarks",
     "tests",
 )
-LOCKS = ("requirements", "requirements-dev", "requirements-e2e", "requirements-bench")
+LOCKS = tuple(sorted(path.stem for path in ROOT.glob("requirements*.in")))
 LONGEST_FILE = 500
 LONGEST_FUNCTION = 50
 VAGUE = {"utils", "util", "helpers", "helper", "common", "misc"}
