@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -16,6 +16,7 @@ from jobs.kinds import Intended
 from jobs.models import Job, Step
 from jobs.models.ids import uuid7
 from jobs.recovery.retry import retry
+from jobs.statements import Row, send
 from tests.drills.kinds import by_account, noop, shared, throttled
 from tests.integration.kernel.acting import about
 from tests.integration.meanwhile import meanwhile
@@ -117,6 +118,33 @@ def test_a_delayed_job_says_that_it_is_scheduled_and_since_when(acme: Workspace)
     assert about(0, job.wait_since - job.created_at)
 
 
+@pytest.mark.sqlite
+@pytest.mark.usefixtures("_nobody_works")
+@pytest.mark.parametrize(("delay", "begins"), [(3600.0, 3600.0), (-3600.0, 0.0)])
+def test_a_deadline_counts_from_when_the_job_may_first_run(
+    acme: Workspace, monkeypatch: pytest.MonkeyPatch, delay: float, begins: float
+) -> None:
+    """What is delayed has all its time left then; a moment in the past takes none away."""
+    intent = noop.s()
+    monkeypatch.setattr(intent.spec, "deadline", timedelta(hours=2))
+    eta = datetime.now(UTC) + timedelta(seconds=delay)
+    job = intent.enqueue(workspace=acme, key="a", eta=eta)
+    assert job.deadline_at is not None
+    assert about(begins + 7200, job.deadline_at - job.created_at)
+
+
+def test_many_jobs_come_by_one_statement(acme: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[str] = []
+
+    def counted(sql: str, params: Mapping[str, Any]) -> list[Row]:
+        sent.append(sql)
+        return send(sql, params)
+
+    monkeypatch.setattr("jobs.moves.incoming.send", counted)
+    enqueue_many([(noop.s(), key) for key in "abc"], workspace=acme)
+    assert len(sent) == 1
+
+
 # --- successors ----------------------------------------------------------------------------------
 
 
@@ -150,6 +178,13 @@ def test_a_successor_is_the_same_intent_with_everything_it_needs(
     assert about(0, made.run_at - made.created_at)
     woken = 0 if intent.spec.per_workspace else 30
     assert about(woken, made.wake_at - made.created_at)
+
+
+@pytest.mark.sqlite
+def test_what_was_cancelled_has_a_successor_like_what_died(acme: Workspace) -> None:
+    job = dead(noop.s(), acme, state="cancelled", cause="")
+    made = retry(job.pk, mode="resume", actor=SYSTEM, reason="cancelled by mistake")
+    assert made.retry_of_id == job.pk
 
 
 @pytest.mark.sqlite

@@ -211,6 +211,12 @@ def test_a_finished_step_says_by_whom_when_and_what(shop: Workspace, *, begun: b
         assert kept["boundary"] == "provider"
 
 
+def test_an_output_that_could_be_stored_has_no_error(shop: Workspace) -> None:
+    job = fresh(shop)
+    assert moves.finish_step(fence(job), output='{"id": 7}', **STEP)
+    assert step_of(job)["output_error"] == ""
+
+
 @pytest.mark.parametrize("write", ["begin_step", "finish_step", "deny_step"])
 def test_a_finished_step_is_never_written_again(shop: Workspace, write: str) -> None:
     job = standing(shop, "a", RUNNING)

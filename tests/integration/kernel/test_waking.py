@@ -10,12 +10,14 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import transaction
 from django.db.models.functions import Now
 
 from jobs import moves
 from jobs.fence import Wake
 from jobs.models import Gate, Job
 from jobs.models.ids import uuid7
+from jobs.statements import bound_waiting
 from tests.drills.kinds import noop
 from tests.integration.kernel.acting import about
 from tests.integration.kernel.sessions import held_elsewhere
@@ -92,7 +94,8 @@ def test_kinds_with_a_share_are_left_to_those_who_count(shop: Workspace) -> None
 def test_what_somebody_holds_is_left_and_not_waited_for(acme: Workspace, take: Any) -> None:
     job = due(acme, "held", gate="bank")
     due(acme, "free", gate="bank")
-    with held_elsewhere(job):
+    with held_elsewhere(job), transaction.atomic():
+        bound_waiting(2)
         assert take() == ["free"]
     assert take() == ["held"]
 
