@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 from collections.abc import Callable
 
-from benchmarks import recovery, report, scale, worker_memory
+from benchmarks import api, recovery, report, scale, worker_memory
 from benchmarks.compare import compare
 from benchmarks.drain import WARM_UP
 from benchmarks.stage import Stage, staged
@@ -20,10 +21,11 @@ Line = dict[str, object]
 
 def main() -> None:
     options = _options()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # and so stop what was started
     line: Line = {}
     with staged() as stage:
         say("\n".join(report.settings(stage)))
-        for mode in options.modes or ["compare"]:
+        for mode in options.modes or ["compare", "api"]:
             say(f"\n{mode}")
             line |= MODES[mode](stage, options)
             stage.end_peers()
@@ -68,11 +70,16 @@ def _scale(stage: Stage, options: argparse.Namespace) -> Line:
     return scale.measure(stage, rounds=options.rounds, share=options.share, say=say)
 
 
+def _api(stage: Stage, options: argparse.Namespace) -> Line:
+    return api.measure(stage, rounds=options.rounds, share=options.share, say=say)
+
+
 MODES: dict[str, Callable[[Stage, argparse.Namespace], Line]] = {
     "compare": _compare,
     "recovery": _recovery,
     "memory": _memory,
     "scale": _scale,
+    "api": _api,
 }
 
 if __name__ == "__main__":

@@ -40,6 +40,10 @@ def three_steps(run: Run) -> None:
     mark()
 
 
+@job_kind("bench.posted", api=True)
+def posted(run: Run, *, order_id: str, cents: int) -> None: ...
+
+
 HELD_LEASE = timedelta(seconds=6)
 
 

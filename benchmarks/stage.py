@@ -40,6 +40,7 @@ class Play:
 _MIGRATE = ("django", "migrate", "--verbosity", "0", "--settings")
 PLAYS = {
     "raw": Play("raw", 1, ("celery", "-A", "benchmarks.peers.raw", "worker", *_CELERY)),
+    "raw_unacked": Play("raw", 6, ("celery", "-A", "benchmarks.peers.raw", "worker", *_CELERY)),
     "results": Play(
         "results",
         2,
@@ -54,6 +55,11 @@ PLAYS = {
         0,
         ("celery", "-A", "config", "worker", "--queues", "default", *_CELERY),
         (*_MIGRATE, "config.settings"),
+    ),
+    "web": Play(
+        "web",
+        7,
+        prepare=(*_MIGRATE, "benchmarks.peers.web_settings", "--run-syncdb"),
     ),
     "small": Play("history", 4, prepare=(*_MIGRATE, "config.settings")),
     "large": Play("history", 5, prepare=(*_MIGRATE, "config.settings")),
@@ -108,6 +114,7 @@ class Stage:
             "BENCH_STAMPS": str(self.stamps(name)),
             "REDIS_URL": f"{self.broker.url}?virtual_host={play.number}",
             "PGAPPNAME": name,
+            "BENCH_ACKS": "0" if name == "raw_unacked" else "1",
         }
 
     def start_worker(self, name: str, *more: str) -> Server:
@@ -120,7 +127,8 @@ class Stage:
         settings = [f"{key}={value}" for key, value in environment.items()]
         command = ["env", "-i", *settings, sys.executable, "-m", *words]
         folder = Path(tempfile.mkdtemp(prefix=f"{name}-{part}-", dir=self.folder))
-        process = Server(f"{part} of {name}", "", folder, command, lambda: True, signal.SIGTERM)
+        # By SIGKILL, which ends it also while it stands still and the benchmark itself is killed.
+        process = Server(f"{part} of {name}", "", folder, command, lambda: True, signal.SIGKILL)
         self.exits.enter_context(running(process))
         return process
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from benchmarks.drain import Contender
@@ -23,20 +25,28 @@ class Wire:
 def listen(stage: Stage, contender: Contender) -> Wire:
     """Drain a hundred jobs with every statement logged: no time is taken meanwhile."""
     peer = stage.peer(contender.peer)
+    peer.fill(contender.task, JOBS)
+    with listening(stage, f"{contender.peer}-worker") as said:
+        peer.drain(JOBS)
+    by_words = {words: count / JOBS for words, count in said.most_common()}
+    return Wire(sum(said.values()) / JOBS, by_words)
+
+
+@contextmanager
+def listening(stage: Stage, application: str) -> Iterator[Counter[str]]:
+    """Log every statement for the block; after it, what ``application`` said by its first words."""
+    said: Counter[str] = Counter()
     for name, value in _SETTINGS.items():
         stage.administer(f"ALTER SYSTEM SET {name} = '{value}'")
     stage.administer("SELECT pg_reload_conf()")
     try:
-        peer.fill(contender.task, JOBS)
         before = len(stage.database.log())
-        peer.drain(JOBS)
-        said = _statements(stage.database.log()[before:], f"{contender.peer}-worker")
+        yield said
+        said.update(_statements(stage.database.log()[before:], application))
     finally:
         for name in _SETTINGS:
             stage.administer(f"ALTER SYSTEM RESET {name}")
         stage.administer("SELECT pg_reload_conf()")
-    by_words = {words: count / JOBS for words, count in said.most_common()}
-    return Wire(sum(said.values()) / JOBS, by_words)
 
 
 def _statements(log: str, application: str) -> Counter[str]:

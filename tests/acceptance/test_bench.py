@@ -14,13 +14,24 @@ import pytest
 pytestmark = pytest.mark.timeout(500)
 
 ROOT = Path(__file__).parents[2]
-RATES = {"raw", "results", "procrastinate", "firedoor", "firedoor_1_step", "firedoor_3_steps"}
-RATIOS = {"ratio_raw", "ratio_results", "ratio_procrastinate"}
+RATES = {
+    "raw",
+    "raw_unacked",
+    "results",
+    "procrastinate",
+    "firedoor",
+    "firedoor_1_step",
+    "firedoor_3_steps",
+}
+RATIOS = {"ratio_raw", "ratio_raw_unacked", "ratio_results", "ratio_procrastinate"}
+API = ("per_s", "p50_ms", "p95_ms", "statements")
 OTHERS = {
     *("enqueue_many_per_s", "delay_per_s", "ratio_enqueue", "statements_per_job"),
     *("recovery_s", "recovery_longest_s", "lease_s", "recovered_in_time"),
     *("child_growth", "parent_growth", "memory_jobs"),
     *("ratio_claim", "ratio_pass", "claim_ms_large", "pass_ms_large"),
+    *(f"api_{what}_{figure}" for what in ("bare", "post", "replay") for figure in API),
+    *("ratio_api", "ratio_api_replay"),
 }
 
 
@@ -29,7 +40,7 @@ def found() -> dict[str, Any]:
     """The line of a run of every mode with very few jobs."""
     few = ("--rounds", "1", "--share", "0.002", "--warm-up", "4")
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks", "compare", "recovery", "memory", "scale", *few],
+        [sys.executable, "-m", "benchmarks", "compare", "recovery", "memory", "scale", "api", *few],
         cwd=ROOT,
         env={"PATH": os.environ["PATH"]},
         capture_output=True,
