@@ -56,11 +56,21 @@ class Channel(redis.Channel):
     QoS: type[virtual.QoS]  # type: ignore[assignment]  # more than its stubs allow
     connection_errors: tuple[type[Exception], ...]  # its stubs lack these
     _queue_cycle: Any
+    pool: Any
     _flush_brpop_reauth: Callable[[], None]
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.QoS = Held  # kombu has just set its own
+        self._publishing: Any = None
+
+    def _create_client(self, asynchronous: bool = False) -> Any:  # noqa: FBT001, FBT002
+        """kombu's own, but made once: it makes one for each message that is published."""
+        if asynchronous:
+            return super()._create_client(asynchronous=True)  # type: ignore[misc]
+        if self._publishing is None or self._publishing.connection_pool is not self.pool:
+            self._publishing = super()._create_client()  # type: ignore[misc]
+        return self._publishing
 
     def _brpop_read(self, **options: Any) -> bool:
         """kombu's own, but for the guard around what was popped."""

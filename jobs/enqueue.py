@@ -173,9 +173,9 @@ def _answered(job: Job | None, row: dict[str, Any]) -> Job:
 
 
 def _inserted(row: dict[str, Any]) -> Job:
-    if not moves.insert(row):
+    job = moves.insert(row)
+    if job is None:
         return _existing(row)
-    job = Job.objects.get(pk=row["id"])
     job.created = True
     if not row["waits"]:
         after_commit([Wake(job.pk, job.kind, job.queue)])

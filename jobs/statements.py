@@ -1,11 +1,6 @@
-"""How ``jobs.moves`` sends a statement: one text for both databases, prepared, sent again if lost.
+"""How ``jobs.moves`` sends a statement: prepared, by ``workspaces.sql``, and again if it was lost.
 
-Statements are written once, with ``%(name)s`` parameters and a few marks that differ between the
-databases: ``@now``, ``@after(seconds)``, ``@until(column)``, ``@json(x)``, ``@time(x)``,
-``@greatest``. On PostgreSQL they are prepared, because Django's own cursor binds on the client and
-so plans every statement anew (1.50 ms against 1.00 ms a job): ``jobs.prepared`` sends them, in a
-transaction a plain psycopg cursor. States are literals, never parameters: a bound one cannot prove
-a partial index's predicate.
+States are literals, never parameters: a bound one cannot prove a partial index's predicate.
 
 Kept connections never heal by themselves, and a worker sends none of Django's request signals that
 would close them, so every statement outside a transaction is sent again on a new connection when
@@ -15,54 +10,21 @@ sent twice; each statement of ``jobs.moves`` says what that means for it.
 
 from __future__ import annotations
 
-import re
 import time
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, TypeVar
 
-import psycopg
-from django.db import (
-    DEFAULT_DB_ALIAS,
-    InterfaceError,
-    OperationalError,
-    connection,
-    connections,
-    transaction,
-)
+from django.db import InterfaceError, OperationalError, connection, transaction
 
-from jobs import prepared
+from workspaces.sql import Row, execute
 
 T = TypeVar("T")
-Row = Sequence[Any]
 
 UNREACHABLE = (OperationalError, InterfaceError)
 _PAUSES = (0.0, 0.2, 1.0)
 _CONTENTION = frozenset({"40001", "40P01"})  # serialisation failure, deadlock
-_MARK = re.compile(r"@(now|after|until|json|time|uuid|greatest)\b(?:\((\w+)\))?")
-# To the millisecond, as Django's own Now(): equal moments must compare equal as texts.
-_SQLITE_FORM = "'%%Y-%%m-%%d %%H:%%M:%%f'"
-_POSTGRESQL = {
-    "now": "statement_timestamp()",
-    "after": "(statement_timestamp() + %({0})s * interval '1 second')",
-    "until": "EXTRACT(EPOCH FROM {0} - statement_timestamp())::float8",
-    "json": "%({0})s::jsonb",
-    "time": "%({0})s::timestamptz",
-    "uuid": "%({0})s::uuid",
-    "greatest": "greatest",
-}
-_SQLITE = {
-    "now": f"STRFTIME({_SQLITE_FORM}, 'NOW')",
-    "after": f"STRFTIME({_SQLITE_FORM}, 'NOW', %({{0}})s || ' seconds')",
-    "until": "((julianday({0}) - julianday('now')) * 86400.0)",
-    "json": "%({0})s",
-    "time": "%({0})s",
-    "uuid": "%({0})s",
-    "greatest": "max",
-}
 
 
 @dataclass(frozen=True)
@@ -93,10 +55,10 @@ class Fenced:
 
     def _one_by_one(self, params: Mapping[str, Any]) -> Row | None:
         with transaction.atomic():
-            rows = _execute(f"{self.update} RETURNING {self.answer}", params)
+            rows = execute(f"{self.update} RETURNING {self.answer}", params)
             if rows and self.child:
                 chosen = "WITH j AS (SELECT * FROM jobs_job WHERE id = @uuid(id)) "
-                _execute(chosen + self.child, params)
+                execute(chosen + self.child, params)
         return rows[0] if rows else None
 
 
@@ -106,7 +68,7 @@ def send(sql: str, params: Mapping[str, Any]) -> list[Row]:
     Returns the rows, or an empty list for a statement that returns none. Raises Django's
     ``OperationalError`` or ``InterfaceError`` when the database stays out of reach for 1.2 s.
     """
-    return again(lambda: _execute(sql, params))
+    return again(lambda: execute(sql, params))
 
 
 def again(work: Callable[[], T], pauses: Sequence[float] = _PAUSES) -> T:
@@ -165,38 +127,3 @@ def persist(work: Callable[[], T], seconds: float) -> T:
                 raise
         time.sleep(pause)  # noqa: TID251  bounded by the caller
         pause = min(2.0, pause * 2)
-
-
-def _execute(sql: str, params: Mapping[str, Any]) -> list[Row]:
-    database = connections[DEFAULT_DB_ALIAS]  # ``connection`` looks this up at each use
-    text = _rendered(sql, database.vendor)
-    if database.vendor == "postgresql":
-        with database.wrap_database_errors:
-            database.ensure_connection()
-            if prepared.serves(database.connection):
-                return prepared.send(database.connection, text, params)
-            cursor = psycopg.Cursor(database.connection)
-            cursor.execute(text, params)
-            return [] if cursor.rownumber is None else cursor.fetchall()
-    with database.cursor() as wrapped:
-        wrapped.execute(text, {name: _sqlite_value(value) for name, value in params.items()})
-        return wrapped.fetchall() if wrapped.description else []
-
-
-@lru_cache(maxsize=256)
-def _rendered(sql: str, vendor: str) -> str:
-    marks = _POSTGRESQL if vendor == "postgresql" else _SQLITE
-    return _MARK.sub(lambda m: marks[m[1]].replace("{0}", m[2] or ""), sql)
-
-
-def as_uuid(value: Any) -> uuid.UUID:
-    """An id as either database returns it."""
-    return value if isinstance(value, uuid.UUID) else uuid.UUID(value)
-
-
-def _sqlite_value(value: Any) -> Any:
-    if isinstance(value, uuid.UUID):
-        return value.hex  # str(uuid) silently matches nothing: Django stores the hex form
-    if isinstance(value, datetime):
-        return connection.ops.adapt_datetimefield_value(value)
-    return value

@@ -9,15 +9,16 @@ job is kept.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
 from django.db import OperationalError, connection, transaction
-from django.db.models import F
 from django.db.models.functions import Now
 
+from workspaces import sql
 from workspaces.models import IdempotencyRecord
 from workspaces.outages import is_lock_timeout
 
@@ -31,24 +32,30 @@ INSERT INTO workspaces_idempotencyrecord (
     workspace_id, principal, key, fingerprint, method, path, headers, body, request_id,
     last_request_id, replays, created_at, expires_at)
 SELECT %(workspace)s, %(principal)s, %(key)s, %(fingerprint)s, %(method)s, %(path)s, '{{}}',
-    {empty}, %(request_id)s, '', 0, {now}, {until} {source}
+    %(empty)s, %(request_id)s, '', 0, @now, @after(kept) {source}
 ON CONFLICT (workspace_id, principal, key) DO NOTHING
 RETURNING id
 """
 # The wait is bounded inside the statement itself, which spares a round trip; the setting is read
 # when the wait begins, after the source has been evaluated.
 _POSTGRESQL = _INSERT.format(
-    empty="''::bytea",
-    now="statement_timestamp()",
-    until="statement_timestamp() + interval '24 hours'",
     source=f"FROM (SELECT set_config('lock_timeout', '{WAIT_SECONDS}s', true)) AS bound WHERE true",
 )
-_SQLITE = _INSERT.format(
-    empty="x''",
-    now="STRFTIME('%%Y-%%m-%%d %%H:%%M:%%f', 'NOW')",
-    until="STRFTIME('%%Y-%%m-%%d %%H:%%M:%%f', 'NOW', '24 hours')",
-    source="WHERE true",
-)
+_SQLITE = _INSERT.format(source="WHERE true")
+_ANSWER = """
+UPDATE workspaces_idempotencyrecord
+SET status = %(status)s, headers = @json(headers), body = %(body)s, job_id = @uuid(job)
+WHERE id = %(id)s
+"""
+_REPLAYED = """
+UPDATE workspaces_idempotencyrecord
+SET replays = replays + 1, last_request_id = %(request_id)s WHERE id = %(id)s
+"""
+_EARLIER = f"""
+SELECT {sql.columns(IdempotencyRecord)} FROM workspaces_idempotencyrecord
+WHERE workspace_id = %(workspace_id)s AND principal = %(principal)s AND key = %(key)s
+  AND expires_at > @now
+"""  # noqa: S608  columns alone
 
 
 class StillBeingAnswered(Exception):
@@ -94,16 +101,13 @@ def answer(
     """Keep what was answered. In the transaction of `claim`, after the work."""
     if len(body) > BODY_LIMIT:
         raise ValueError(f"an answer of {len(body)} bytes cannot be kept for repetitions")
-    IdempotencyRecord.objects.filter(pk=record_id).update(
-        status=status, headers=dict(headers), body=body, job_id=job_id
-    )
+    kept = {"status": status, "headers": json.dumps(dict(headers)), "body": body, "job": job_id}
+    sql.execute(_ANSWER, {"id": record_id, **kept})
 
 
 def note_replay(record: IdempotencyRecord, request_id: str) -> None:
     """Count that it was answered again; its expiry stays."""
-    IdempotencyRecord.objects.filter(pk=record.pk).update(
-        replays=F("replays") + 1, last_request_id=request_id
-    )
+    sql.execute(_REPLAYED, {"id": record.pk, "request_id": request_id})
 
 
 def prune(batches: int = 1) -> int:
@@ -129,32 +133,29 @@ def _prune_some() -> int:
 
 
 def _inserted(asked: Asked) -> int | None:
-    sql = _POSTGRESQL if connection.vendor == "postgresql" else _SQLITE
-    with connection.cursor() as cursor:
-        cursor.execute(
-            sql,
-            {
-                "workspace": asked.workspace_id,
-                "principal": asked.principal,
-                "key": asked.key,
-                "fingerprint": asked.fingerprint,
-                "method": asked.method,
-                "path": asked.path[:500],
-                "request_id": asked.request_id,
-            },
-        )
-        row = cursor.fetchone()
-    return row[0] if row else None
+    rows = sql.execute(
+        _POSTGRESQL if connection.vendor == "postgresql" else _SQLITE,
+        {
+            "workspace": asked.workspace_id,
+            "principal": asked.principal,
+            "key": asked.key,
+            "fingerprint": asked.fingerprint,
+            "method": asked.method,
+            "path": asked.path[:500],
+            "request_id": asked.request_id,
+            "empty": b"",
+            "kept": KEPT.total_seconds(),
+        },
+    )
+    return rows[0][0] if rows else None
 
 
 def _earlier(asked: Asked) -> int | IdempotencyRecord:
     """What holds the key. One that expired, or was pruned in between, gives way."""
     same = {"workspace_id": asked.workspace_id, "principal": asked.principal, "key": asked.key}
-    found = IdempotencyRecord.objects.filter(**same)
-    found.filter(expires_at__lte=Now()).delete()
-    record = found.first()
-    if record is not None:
+    for record in sql.made(IdempotencyRecord, sql.execute(_EARLIER, same)):
         return record
+    IdempotencyRecord.objects.filter(**same, expires_at__lte=Now()).delete()
     inserted = _inserted(asked)
     if inserted is None:
         raise StillBeingAnswered

@@ -8,7 +8,8 @@ import uuid
 from django.db import connection
 
 from jobs.fence import Claim, Fence
-from jobs.statements import Fenced, as_uuid
+from jobs.statements import Fenced
+from workspaces.sql import as_uuid
 
 _CLAIM = Fenced(
     update="""UPDATE jobs_job SET state = 'running', attempt = attempt + 1, worker = %(worker)s,

@@ -7,8 +7,9 @@ import uuid
 
 from jobs.fence import AttemptRecord, Ended, Fence
 from jobs.moves.phrases import MINE, OPEN
-from jobs.statements import Fenced, Row, send
+from jobs.statements import Fenced, send
 from jobs.states import Cause, State, WaitReason
+from workspaces.sql import Row
 
 _ATTEMPT = """INSERT INTO jobs_attempt (job_id, number, outcome, classification, reason, step,
   error_class, message, traceback, fingerprint, delay, worker, started_at, kill_at, ended_at, cost,

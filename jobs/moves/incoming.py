@@ -8,8 +8,10 @@ from typing import Any
 
 from django.db import connection
 
+from jobs.models import Job
 from jobs.moves.phrases import FIRST_WAKE
-from jobs.statements import as_uuid, send
+from jobs.statements import send
+from workspaces.sql import as_uuid, columns, made
 
 _INSERT = """
 INSERT INTO jobs_job (id, workspace_id, kind, key, params, params_digest, version, queue, gate,
@@ -24,12 +26,12 @@ FROM workspaces_workspace w
 CROSS JOIN (SELECT COALESCE(@time(eta), @now) AS run_at) m
 WHERE w.id = %(workspace)s AND w.closed_at IS NULL {lock}
 ON CONFLICT (workspace_id, kind, key) WHERE retry_of_id IS NULL DO NOTHING
-RETURNING id
+RETURNING {columns}
 """
 
 
-def insert(params: dict[str, Any]) -> bool:
-    """Insert one job in the caller's transaction; False for a taken key or a closed workspace.
+def insert(params: dict[str, Any]) -> Job | None:
+    """Insert one job in the caller's transaction; None for a taken key or a closed workspace.
 
     The workspace is locked ``FOR SHARE`` on PostgreSQL, so that closing it and enqueueing
     into it cannot pass each other.
@@ -44,11 +46,12 @@ def insert(params: dict[str, Any]) -> bool:
     sql = _INSERT.format(
         deadline="NULL" if params["deadline"] is None else later,
         lock="FOR SHARE OF w" if postgresql else "",
+        columns=columns(Job),
     )
     sent = {
         name: value for name, value in params.items() if name != "deadline" or value is not None
     }
-    return bool(send(sql, {**sent, "first_wake": FIRST_WAKE}))
+    return next(iter(made(Job, send(sql, {**sent, "first_wake": FIRST_WAKE}))), None)
 
 
 _INSERT_MANY = """

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from jobs.fence import Fence, Standing
 from jobs.moves.phrases import MINE
-from jobs.statements import Fenced, Row, send
+from jobs.statements import Fenced, send
+from workspaces.sql import Row
 
 # The plain column: SQLite 3.40.1 answered "cancel_requested_at IS NOT NULL" with 1 for NULL here.
 _STANDING = "cancel_requested_at, deadline_at <= @now"

@@ -12,7 +12,8 @@ from typing import Any
 
 from jobs.fence import Wake
 from jobs.moves.phrases import FIRST_WAKE, LAST_WAKE
-from jobs.statements import Row, as_uuid, send
+from jobs.statements import send
+from workspaces.sql import Row, as_uuid
 
 _WAKES = {f"wake{n}": min(LAST_WAKE, FIRST_WAKE * 2.0**n) for n in range(6)}
 _NEXT_WAKE = (

@@ -220,11 +220,12 @@ def test_its_last_use_is_right_to_the_minute_and_costs_a_write_a_minute(
 ) -> None:
     token, text = tokens.issue(account, actor=SYSTEM)
     assert token.last_used_at is None
-    with django_assert_num_queries(2):
+    look = 0 if connection.vendor == "postgresql" else 1  # there it goes past Django's cursor
+    with django_assert_num_queries(look + 1):
         assert works(text)
     used = Token.objects.get().last_used_at
     assert used is not None
-    with django_assert_num_queries(1):
+    with django_assert_num_queries(look):
         assert works(text)
     assert Token.objects.get().last_used_at == used
 

@@ -83,12 +83,19 @@ class WorkspaceView(ApiView):
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
-        self.workspace = visible_workspace(self.actor, kwargs["slug"])
+        self.workspace = self._addressed(request, kwargs["slug"])
         method = "GET" if request.method == "HEAD" else request.method or ""
         if method in self.rights:
             require(self.actor, self.rights[method], self.workspace)
         self.permitted(request, **kwargs)
         self.key = key_of(request)
+
+    def _addressed(self, request: Request, slug: str) -> Workspace:
+        """The workspace in the address; where it is the account's own, it is known by now."""
+        own: Workspace | None = request.auth.account.workspace  # type: ignore[union-attr]
+        if own is not None and own.slug == slug:
+            return own
+        return visible_workspace(self.actor, slug)
 
     def permitted(self, request: Request, **kwargs: Any) -> None:
         """Raise what refuses this caller this object; by default nothing."""

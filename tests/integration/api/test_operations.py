@@ -9,7 +9,7 @@ import pytest
 
 from jobs.api import answers
 from jobs.models import Job, Operation
-from tests.integration.api.conftest import Caller, problem
+from tests.integration.api.conftest import WHO_AND_WHERE, Caller, problem
 from tests.integration.api.jobs_scene import body
 from tests.integration.api.shapes import faults
 from tests.integration.bulk_scene import KIND, WHY, rows, turns
@@ -265,9 +265,9 @@ def test_the_list_is_of_this_workspace_and_costs_the_same_however_long(
     deed(me, Operation.objects.get(pk=made[0]), "stop")
     me.get("operations/")
 
-    with django_assert_num_queries(3):
+    with django_assert_num_queries(1 + WHO_AND_WHERE):
         one = body(me.get("operations/", {"limit": 1}))
-    with django_assert_num_queries(3):
+    with django_assert_num_queries(1 + WHO_AND_WHERE):
         every = body(me.get("operations/"))
     drafts = body(me.get("operations/", {"state": "draft", "verb": "resume"}))
 

@@ -11,9 +11,9 @@ import psycopg
 import pytest
 from django.db import connection, transaction
 
-from jobs import prepared
 from jobs.statements import send
 from tests.integration.kernel.sessions import cut_off
+from workspaces import prepared
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
