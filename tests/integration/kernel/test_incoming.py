@@ -29,6 +29,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 WORDS: dict[str, Any] = {"request_id": "r-1", "traceparent": TRACE}
+FAR = datetime(2099, 1, 1, tzinfo=UTC)
 MOMENTS = ("run_at", "wake_at", "deadline_at", "created_at")
 
 
@@ -111,9 +112,8 @@ def test_a_kind_with_a_share_is_due_for_the_upkeep_pass_at_once(acme: Workspace)
 
 @pytest.mark.sqlite
 def test_a_delayed_job_says_that_it_is_scheduled_and_since_when(acme: Workspace) -> None:
-    eta = datetime(2099, 1, 1, tzinfo=UTC)
-    job = noop.s().enqueue(workspace=acme, key="a", eta=eta)
-    assert (job.run_at, job.wake_at, job.wait_reason) == (eta, eta, "scheduled")
+    job = noop.s().enqueue(workspace=acme, key="a", eta=FAR)
+    assert (job.run_at, job.wake_at, job.wait_reason) == (FAR, FAR, "scheduled")
     assert job.wait_since is not None
     assert about(0, job.wait_since - job.created_at)
 
@@ -205,14 +205,19 @@ def test_a_carried_step_keeps_its_evidence_and_says_where_it_is_from(
 ) -> None:
     job, heir = dead(noop.s(), acme), noop.s().enqueue(workspace=acme, key="b", countdown=60)
     state = "done" if column == "output" else "started"
+    moments = {
+        "done_at": Now() - timedelta(hours=3) if column == "output" else None,
+        "late_at": None if column == "observed_output" else Now() - timedelta(hours=2),
+        "observed_at": Now() - timedelta(hours=1),
+    }
     old = Step.objects.create(
         job=job, name="s", effect="once", boundary="provider", state=state, attempt=4,
-        intent_at=Now(), opens_at=Now(), done_at=Now() if column == "output" else None,
-        output={"from": "output"}, output_error="odd", late_output={"from": "late_output"},
-        late_at=Now(), observed_output={"from": "observed_output"}, observed_at=Now(),
+        intent_at=Now(), opens_at=Now(), output={"from": "output"}, output_error="odd",
+        late_output={"from": "late_output"}, observed_output={"from": "observed_output"}, **moments,
     )  # fmt: skip
     old.refresh_from_db()
-    Step.objects.create(job=job, name="other", effect="once", state="started", attempt=1)
+    for whose, name in ((job, "other"), (noop.s().enqueue(workspace=acme, key="c", eta=FAR), "s")):
+        Step.objects.create(job=whose, name=name, effect="once", state="started", attempt=1)
     moves.carry_step(job.pk, heir.pk, "s", column=column)
     new = Step.objects.get(job=heir)
     kept = "name effect boundary attempt intent_at opens_at late_output late_at".split()
@@ -220,8 +225,8 @@ def test_a_carried_step_keeps_its_evidence_and_says_where_it_is_from(
     assert (new.state, new.carried_from) == ("done" if column else "started", job.pk)
     assert new.output == ({"from": column} if column else None)
     assert new.output_error == ("odd" if column == "output" else "")
-    ended = {None: None, "output": old.done_at, "late_output": old.late_at}
-    assert new.done_at == ended.get(column, old.late_at)
+    ended = {"output": old.done_at, "late_output": old.late_at, "observed_output": old.observed_at}
+    assert new.done_at == (ended[column] if column else None)
 
 
 @pytest.mark.sqlite

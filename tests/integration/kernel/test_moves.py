@@ -142,6 +142,12 @@ def test_whatever_a_worker_writes_renews_its_lease(shop: Workspace, name: str) -
     assert values_of(job)["lease_until"] - began > timedelta(seconds=30)
 
 
+def test_progress_is_what_was_told_last(shop: Workspace) -> None:
+    job = standing(shop, "a", {**RUNNING, "progress": {"fraction": 0.1}})
+    assert moves.progress(fence(job), '{"fraction": 0.5}')
+    assert values_of(job)["progress"] == {"fraction": 0.5}
+
+
 # --- steps -------------------------------------------------------------------------------------
 
 
