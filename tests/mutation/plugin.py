@@ -141,7 +141,8 @@ class Breaker:
         """Note every statement that ``jobs.moves`` sends; send the broken one instead."""
         from jobs import statements  # the settings are read by now
 
-        real: Callable[..., Any] = statements._execute
+        names = vars(statements)
+        real: Callable[..., Any] = names["execute"]
 
         def execute(sql: str, params: Mapping[str, Any]) -> Any:
             if (sender := _sender(sys._getframe())) is not None:
@@ -153,7 +154,7 @@ class Breaker:
                 self.invalid |= sql in self.broken and _is_no_statement(error)
                 raise
 
-        statements._execute = execute
+        names["execute"] = execute
 
     # --- one mutant ------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from jobs.kinds import Intended
 from jobs.models import Job, Step
 from jobs.models.ids import uuid7
 from jobs.recovery.retry import retry
-from jobs.statements import Row, send
+from jobs.statements import send
 from tests.drills.kinds import by_account, noop, shared, throttled
 from tests.integration.kernel.acting import about
 from tests.integration.meanwhile import meanwhile
@@ -24,6 +24,7 @@ from workspaces.actors import SYSTEM, Actor
 from workspaces.closing import close
 from workspaces.errors import WorkspaceClosed
 from workspaces.models import Workspace
+from workspaces.sql import Row
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
