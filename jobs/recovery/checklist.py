@@ -190,7 +190,7 @@ def _logs(evidence: Evidence) -> Iterator[str]:
 
 def _reconciling(evidence: Evidence) -> Iterator[str]:
     job = evidence.job
-    if job["state"] not in FINAL:
+    if job["state"] not in FINAL or not evidence.is_newest:
         return
     for step in evidence.steps:
         if step["open"]:
@@ -212,7 +212,9 @@ def _retrying(evidence: Evidence) -> Iterator[str]:
 def _closing(evidence: Evidence) -> Iterator[str]:
     if evidence.job["runbook"]:
         yield f"runbook: {evidence.job['runbook']}"
-    if evidence.job["state"] == "dead" and not evidence.job["resolved_at"]:
+    if not evidence.is_newest:
+        yield f"its newest retry: manage.py job evidence {evidence.chain[-1]['id']}"
+    elif evidence.job["state"] == "dead" and not evidence.job["resolved_at"]:
         yield f"manage.py job resolve {evidence.job['id']} --reason TEXT"
 
 

@@ -55,6 +55,11 @@ class Evidence:
     cut: tuple[str, ...]
 
     @property
+    def is_newest(self) -> bool:
+        """Whether nobody has retried the job: of a chain only its newest is resolved or retried."""
+        return bool(self.chain[-1]["id"] == self.job["id"])
+
+    @property
     def boundaries(self) -> dict[str, str]:
         """How far the job came, for each boundary."""
         return {name: answer.value for name, answer in reached(self.crossings).items()}

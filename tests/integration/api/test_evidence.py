@@ -138,6 +138,20 @@ def test_a_retry_shows_its_chain_and_what_it_kept(caller: Callers, doubt: Job) -
     assert "refused (not_retryable)" in said(told, 5)
 
 
+def test_of_a_job_that_was_retried_the_newest_retry_is_named(
+    caller: Callers, acme: Workspace, ledger: str
+) -> None:
+    me = caller()
+    job = dead(keyed.s(ledger=ledger), acme, "second", key="order-2")
+    assert f"manage.py job resolve {job.pk}" in said(bundle_of(me, job), 6)
+    successor = retry(job.pk, mode="resume", actor=SYSTEM, reason="go on")
+
+    told = bundle_of(me, job)
+
+    assert "job resolve" not in said(told, 6)
+    assert f"its newest retry: manage.py job evidence {successor.pk}" in said(told, 6)
+
+
 def test_a_keyed_step_is_told_by_the_key_that_its_provider_knows(
     caller: Callers, acme: Workspace, ledger: str
 ) -> None:
