@@ -11,7 +11,7 @@ import signal
 import sys
 from collections.abc import Callable
 
-from benchmarks import api, recovery, report, scale, worker_memory
+from benchmarks import api, recovery, report, scale, webhooks, worker_memory
 from benchmarks.compare import compare
 from benchmarks.drain import WARM_UP
 from benchmarks.stage import Stage, staged
@@ -74,12 +74,17 @@ def _api(stage: Stage, options: argparse.Namespace) -> Line:
     return api.measure(stage, rounds=options.rounds, share=options.share, say=say)
 
 
+def _webhooks(stage: Stage, options: argparse.Namespace) -> Line:
+    return webhooks.measure(stage, rounds=options.rounds, share=options.share, say=say)
+
+
 MODES: dict[str, Callable[[Stage, argparse.Namespace], Line]] = {
     "compare": _compare,
     "recovery": _recovery,
     "memory": _memory,
     "scale": _scale,
     "api": _api,
+    "webhooks": _webhooks,
 }
 
 if __name__ == "__main__":

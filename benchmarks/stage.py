@@ -61,6 +61,12 @@ PLAYS = {
         7,
         prepare=(*_MIGRATE, "benchmarks.peers.web_settings", "--run-syncdb"),
     ),
+    "hooks": Play(
+        "hooks",
+        6,
+        ("celery", "-A", "config", "worker", "--queues", "webhooks", *_CELERY),
+        (*_MIGRATE, "config.settings"),
+    ),
     "small": Play("history", 4, prepare=(*_MIGRATE, "config.settings")),
     "large": Play("history", 5, prepare=(*_MIGRATE, "config.settings")),
 }
@@ -109,6 +115,8 @@ class Stage:
             "FIREDOOR_EXTRA_APPS": "benchmarks",
             "FIREDOOR_VAR": str(self.folder),
             "LOG_FORMAT": "json",
+            "WEBHOOK_ALLOW_HTTP": "1",
+            "WEBHOOK_ALLOW_NETWORKS": "127.0.0.0/8",
             "DATABASE_URL": url,
             "BENCH_DATABASE": url,
             "BENCH_STAMPS": str(self.stamps(name)),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterable
 
-from django.db.models import F, Q
+from django.db.models import Exists, OuterRef
 from django.db.models.functions import Now
 
 from jobs.enqueue import enqueue_many
@@ -23,15 +24,17 @@ def make_deliveries(message: Message, endpoints: Iterable[Endpoint]) -> None:
 
     A disabled endpoint gets a row that says ``skipped``, and so does one with too many waiting.
     """
-    fresh = [_new(message, endpoint) for endpoint in endpoints]
+    given = list(endpoints)
+    full = _full(given)
+    fresh = [_new(message, endpoint, full=endpoint.pk in full) for endpoint in given]
     WebhookDelivery.objects.bulk_create(fresh, ignore_conflicts=True)
     mine = [one.pk for one in fresh if one.status == DeliveryState.OPEN]
     made = WebhookDelivery.objects.filter(pk__in=mine, job_id=None).select_related("endpoint")
     send(list(made.order_by("pk")), Trigger.AUTOMATIC)
 
 
-def _new(message: Message, endpoint: Endpoint) -> WebhookDelivery:
-    skipped = endpoint.state == EndpointState.DISABLED or _is_full(endpoint)
+def _new(message: Message, endpoint: Endpoint, *, full: bool) -> WebhookDelivery:
+    skipped = full or endpoint.state == EndpointState.DISABLED
     return WebhookDelivery(
         workspace_id=message.workspace_id,
         endpoint=endpoint,
@@ -41,9 +44,12 @@ def _new(message: Message, endpoint: Endpoint) -> WebhookDelivery:
     )
 
 
-def _is_full(endpoint: Endpoint) -> bool:
-    waiting = WebhookDelivery.objects.filter(endpoint=endpoint, status=DeliveryState.OPEN)
-    return bool(waiting.values("pk").order_by()[WAITING_LIMIT : WAITING_LIMIT + 1])
+def _full(endpoints: list[Endpoint]) -> set[uuid.UUID]:
+    """Those with as many waiting as may wait; each is counted no further than that."""
+    waiting = WebhookDelivery.objects.filter(endpoint=OuterRef("pk"), status=DeliveryState.OPEN)
+    last = waiting.order_by().values("pk")[WAITING_LIMIT - 1 : WAITING_LIMIT]
+    rows = Endpoint.objects.filter(pk__in=[one.pk for one in endpoints])
+    return set(rows.filter(Exists(last)).values_list("pk", flat=True))
 
 
 def send(
@@ -53,7 +59,7 @@ def send(
     actor: Actor = SYSTEM,
     request_id: str = "",
 ) -> list[Job]:
-    """Give each delivery its next job, in the caller's transaction.
+    """Give each delivery its next job, in the caller's transaction, which made or locked them.
 
     The key counts the jobs of a delivery: asked twice at the same count it is one job.
     """
@@ -72,7 +78,8 @@ def send(
         intents, workspace=deliveries[0].workspace_id, actor=actor, request_id=request_id
     )
     for one, job in zip(deliveries, jobs, strict=True):
-        WebhookDelivery.objects.filter(Q(job_id=None) | ~Q(job_id=job.pk), pk=one.pk).update(
-            job_id=job.pk, sends=F("sends") + 1, status=DeliveryState.OPEN, finished_at=None
-        )
+        one.job_id, one.sends = job.pk, one.sends + 1
+        one.status, one.finished_at = DeliveryState.OPEN, None
+    changed = ("job_id", "sends", "status", "finished_at")
+    WebhookDelivery.objects.bulk_update(deliveries, changed, batch_size=500)
     return jobs

@@ -14,6 +14,7 @@ import pytest
 pytestmark = pytest.mark.timeout(500)
 
 ROOT = Path(__file__).parents[2]
+MODES = ("compare", "recovery", "memory", "scale", "api", "webhooks")
 RATES = {
     "raw",
     "raw_unacked",
@@ -29,6 +30,8 @@ OTHERS = {
     *("enqueue_many_per_s", "delay_per_s", "ratio_enqueue", "statements_per_job"),
     *("recovery_s", "recovery_longest_s", "lease_s", "recovered_in_time"),
     *("child_growth", "parent_growth", "memory_jobs"),
+    *("webhooks_p95_calm_s", "webhooks_p95_storm_s", "ratio_webhooks_storm", "webhooks_lost"),
+    *("webhooks_per_s", "webhooks_bare_per_s", "ratio_webhooks_bare"),
     *("ratio_claim", "ratio_pass", "claim_ms_large", "pass_ms_large"),
     *(f"api_{what}_{figure}" for what in ("bare", "post", "replay") for figure in API),
     *("ratio_api", "ratio_api_replay"),
@@ -40,7 +43,7 @@ def found() -> dict[str, Any]:
     """The line of a run of every mode with very few jobs."""
     few = ("--rounds", "1", "--share", "0.002", "--warm-up", "4")
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks", "compare", "recovery", "memory", "scale", "api", *few],
+        [sys.executable, "-m", "benchmarks", *MODES, *few],
         cwd=ROOT,
         env={"PATH": os.environ["PATH"]},
         capture_output=True,

@@ -5,7 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from django.db import connection
 from django.db.models.functions import Now
+from django.test.utils import CaptureQueriesContext
 
 from alerts.models import Alert
 from jobs import runner
@@ -27,7 +29,7 @@ from tests.integration.webhooks.scene import (
     tell,
 )
 from tests.support.receiver import Receiver, Says
-from webhooks import endpoints
+from webhooks import endpoints, making
 from webhooks.errors import EnabledTooSoon
 from webhooks.models import Endpoint, WebhookDelivery
 from workspaces import closing
@@ -323,3 +325,36 @@ def test_a_death_of_waiting_says_nothing_about_the_endpoint(
     sweep()
     one.refresh_from_db()
     assert (deliveries()[0].status, one.state, one.failures) == ("dead", "active", 0)
+
+
+@both
+def test_what_is_too_much_is_skipped_and_can_be_recovered(
+    acme: Workspace, hook: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(making, "WAITING_LIMIT", 3)
+    endpoint(acme, hook)
+    other = endpoint(acme, hook, events=["job.cancelled"])
+    for _ in range(5):
+        tell(acme)
+    tell(acme, "job.cancelled")
+    assert [one.status for one in deliveries()] == ["open"] * 3 + ["skipped"] * 2 + ["open"]
+    assert deliveries()[-1].endpoint_id == other.pk
+    attempts(deliveries()[0])
+    tell(acme)
+    assert deliveries()[-1].status == "open"
+
+
+@both
+def test_telling_many_costs_as_many_statements_as_telling_one(
+    acme: Workspace, hook: Receiver
+) -> None:
+    """It is done while a job's row is locked."""
+    endpoint(acme, hook)
+    with CaptureQueriesContext(connection) as one:
+        tell(acme)
+    for _ in range(19):
+        endpoint(acme, hook)
+    with CaptureQueriesContext(connection) as many:
+        tell(acme)
+    assert len(deliveries()) == 21
+    assert connection.vendor != "postgresql" or len(many) == len(one)
