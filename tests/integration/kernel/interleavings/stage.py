@@ -85,7 +85,7 @@ def stage(patch: pytest.MonkeyPatch) -> Iterator[Stage]:
     patch.setattr(over, "is_alive", lambda name: name not in made.gone)
     for name in ("asked", "asked_soon"):
         patch.setattr(shutdown, name, lambda: is_here() and here().stopping)
-    patch.setattr(tasks, "send", lambda wakes: made.wakes.extend(pk for pk, _ in wakes))
+    patch.setattr(tasks, "send", lambda wakes: made.wakes.extend(wake[0] for wake in wakes))
     patch.setattr(publish._Drains, "serving", True)
     logging.disable()  # thousands of lines that nobody reads
     with performing(_waiting_before):
