@@ -46,6 +46,7 @@ UPKEEP = "sweep"
 LOCK_SECONDS = 2
 PRUNE_EVERY = timedelta(hours=1)
 KEY_BATCHES = 100  # of a thousand expired Idempotency-Keys, an hour
+hourly = Signal()  # once an hour by all beats together: apps prune their own rows
 fault = Signal()  # work, error: what went wrong in upkeep, for whoever keeps a list
 RELEASE_SPREAD = 5.0  # seconds over which the jobs behind an opening gate are released
 
@@ -91,7 +92,20 @@ def sweep(*, reap_now: bool = False, after_outage: bool = False) -> Pass:
     if _due_every(PRUNE_EVERY, "prune"):
         done.pruned = prune()
         done.keys = idempotency.prune(KEY_BATCHES)
+        done.faults += _told_that_an_hour_is_over()
     return done
+
+
+def _told_that_an_hour_is_over() -> int:
+    """Let apps do what they do once an hour; how many of them failed, which stops nobody."""
+    failed = 0
+    for receiver, error in hourly.send_robust(sender=None):
+        if isinstance(error, Exception):
+            failed += 1
+            name = f"{receiver.__module__}.{receiver.__qualname__}"
+            logger.error("sweep.hourly_failed", exc_info=error, extra={"receiver": name})
+            fault.send_robust(sender=None, work=name, error=error)
+    return failed
 
 
 def _first_in_a_while() -> bool:

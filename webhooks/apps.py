@@ -14,9 +14,12 @@ class WebhooksConfig(AppConfig):
         """Register the receiver, the verb of operations, and the part in closing."""
         import webhooks.receivers  # noqa: F401  the import is the registration
         from jobs.recovery import item_verbs
+        from jobs.sweep import hourly
         from webhooks.closing import stop_endpoints
         from webhooks.recover import VERB
+        from webhooks.retention import prune
         from workspaces import closing
 
         item_verbs.register(VERB)
+        hourly.connect(prune)
         closing.register("webhooks", close=stop_endpoints)
