@@ -19,6 +19,8 @@ from webhooks.egress import UrlRefused, target_of
 from webhooks.health import FIRST_PROBE, Record, after_final_failure
 from webhooks.models import DeliveryAttempt, Endpoint, WebhookDelivery
 from webhooks.states import DeliveryState, EndpointState, Reason, Trigger
+from workspaces import audit
+from workspaces.actors import SYSTEM
 
 _NOBODY_ASKED = (Cause.DEADLINE, Cause.UNSTARTABLE)
 """Deaths that say nothing about the endpoint: no request was made for them."""
@@ -80,6 +82,8 @@ def _fail(job: Job) -> None:
         return
     last = DeliveryAttempt.objects.filter(job_id=job.pk, number=job.attempt).first()
     _count(endpoint)
+    if last is not None and last.code == "blocked_address":
+        _record_blocked(endpoint, job)
     state, reason = _judged(endpoint, last)
     if state == EndpointState.DISABLED:
         disable(endpoint, reason or Reason.SUSTAINED, job=job, last=last)
@@ -92,6 +96,20 @@ def _fail(job: Job) -> None:
         probe_every=FIRST_PROBE,
     )
     emit("webhook.endpoint_failing", endpoint.workspace_id, endpoint.pk, told(endpoint, job, last))
+
+
+def _record_blocked(endpoint: Endpoint, job: Job) -> None:
+    """Somebody's name leads into a network that nobody may be sent to: that is on record."""
+    audit.record(
+        actor=SYSTEM,
+        action="webhook.send",
+        workspace=endpoint.workspace_id,
+        object_type="webhook_endpoint",
+        object_id=endpoint.pk,
+        request_id=job.request_id,
+        after={"host": _host(endpoint.url), "delivery_id": job.params["delivery_id"]},
+        result="blocked_address",
+    )
 
 
 def _count(endpoint: Endpoint) -> None:

@@ -34,7 +34,7 @@ from webhooks import endpoints, requests
 from webhooks.models import DeliveryAttempt, Endpoint, EndpointSecret, Message, WebhookDelivery
 from webhooks.sealing import unseal
 from workspaces.actors import SYSTEM
-from workspaces.models import Workspace
+from workspaces.models import AuditEvent, Workspace
 
 pytestmark = pytest.mark.django_db(transaction=True)
 both = pytest.mark.sqlite
@@ -242,6 +242,8 @@ def test_where_it_may_not_go_nothing_is_sent_and_no_address_is_told(
     assert (mine.status, codes(mine), hook.got) == ("dead", ["blocked_address"], [])
     message = job_of(mine).attempts.get().message
     assert message == "The destination is not allowed. [blocked_address]"
+    event = AuditEvent.objects.get(action="webhook.send")
+    assert (event.result, event.actor) == ("blocked_address", "system")
     kept = DeliveryAttempt.objects.values("headers", "excerpt", "code").get()
     assert "127.0.0.1" not in json.dumps(kept)
 
