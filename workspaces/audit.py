@@ -148,7 +148,7 @@ def record_refusal(error: FiredoorError, otherwise: Attempt | None = None) -> No
     told = {name: getattr(attempt, name) for name in Attempt.__slots__}
     try:
         with transaction.atomic():
-            record(**{**told, "reason": scrub(attempt.reason)[:REASON_MAX]}, result=error.code)
+            record(**{**told, "reason": kept(scrub(attempt.reason))}, result=error.code)
     except DatabaseError:
         logger.exception("audit.refusal_not_recorded", extra={"code": error.code})
 
@@ -173,7 +173,12 @@ def reason_given(reason: str) -> str:
             f"Nothing was done: the reason has {len(reason)} characters, {REASON_MAX} are kept. "
             "Shorten it, or link to the longer text."
         )
-    return scrub(reason)
+    return kept(scrub(reason))
+
+
+def kept(scrubbed: str) -> str:
+    """As much of a scrubbed reason as is kept: what hides a secret may be longer than it."""
+    return scrubbed[:REASON_MAX]
 
 
 def _storable(text: str) -> str:

@@ -104,7 +104,7 @@ class Deed:
         where the actor may not know of the job, and what ``work`` raises.
         """
         seen = visible_job(self.job_id, self.actor)
-        deed = replace(self, reason=without_secrets(self.reason, [seen]))
+        deed = replace(self, reason=audit.kept(without_secrets(self.reason, [seen])))
         attempt = audit.Attempt(
             self.actor, self.action, seen.workspace_id, "job", seen.pk, deed.reason, self.request_id
         )

@@ -62,7 +62,7 @@ class _Deed:
         """Do it in one transaction. ``asks``: for more than a brake, its size asks for a right."""
         seen = visible_operation(pk, self.actor)
         right = right_for(seen) if asks else "operations.run"
-        deed = replace(self, reason=without_secrets(self.reason, seen))
+        deed = replace(self, reason=audit.kept(without_secrets(self.reason, seen)))
         attempt = audit.Attempt(
             self.actor,
             self.action,

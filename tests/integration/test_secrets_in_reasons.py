@@ -19,6 +19,7 @@ from jobs import locks
 from jobs.admin.job import CONFIRMED
 from jobs.models import Job, Lock, Operation, Step
 from jobs.recovery.draft import draft
+from jobs.recovery.operation import start
 from jobs.testing import drain
 from jobs.testing.leaks import listening, tables
 from tests.drills.kinds import secretive
@@ -318,3 +319,16 @@ def test_a_second_post_of_a_form_answers_the_receipt_of_the_first(scene: Scene) 
     answers = [lead.post(confirm(job, "reconcile"), form) for _ in range(2)]
     assert [answer.status_code for answer in answers] == [303, 303]
     assert len({answer["Location"] for answer in answers}) == 1
+
+
+def test_a_full_reason_that_grows_by_what_hides_its_secrets_is_still_one(scene: Scene) -> None:
+    card = "4711"
+    intended = secretive.s(ledger=str(scene.folder / "l"), card={"number": card}, fault="leak")
+    job = ended(intended, scene.acme, "grows")
+    reason = f"by hand {card} token=abcd " + "x" * 2000
+    operation = draft(scene.acme, "resolve", actor=SYSTEM, ids=[str(job.pk)])
+    start(operation.pk, actor=SYSTEM, reason=reason[:2000])
+    drain()
+    job.refresh_from_db()
+    assert job.resolution.startswith("by hand [hidden] token=[hidden] x")
+    assert len(job.resolution) == 2000
