@@ -10,8 +10,9 @@ import json
 import signal
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
-from benchmarks import api, recovery, report, scale, webhooks, worker_memory
+from benchmarks import api, page, recovery, report, scale, webhooks, worker_memory
 from benchmarks.compare import compare
 from benchmarks.drain import WARM_UP
 from benchmarks.stage import Stage, staged
@@ -29,11 +30,18 @@ def main() -> None:
             say(f"\n{mode}")
             line |= MODES[mode](stage, options)
             stage.end_peers()
+    if options.page:
+        told = [each for text in said for each in text.split("\n") if not each.startswith("round ")]
+        options.page.write_text(page.written(options.page.read_text(), told, line))
     say("\n" + json.dumps(line))
+
+
+said: list[str] = []
 
 
 def say(line: str) -> None:
     """Print a line at once, also into a pipe."""
+    said.append(line)
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
 
@@ -44,6 +52,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=7, help="rounds, kills or looks")
     parser.add_argument("--share", type=float, default=1.0, help="scales the numbers of jobs")
     parser.add_argument("--warm-up", type=int, default=WARM_UP, help="jobs before the count")
+    parser.add_argument("--page", type=Path, metavar="FILE", help="write the figures into it")
     options = parser.parse_args()
     if unknown := set(options.modes) - set(MODES):
         parser.error(f"no such mode: {', '.join(sorted(unknown))}; there is {', '.join(MODES)}")

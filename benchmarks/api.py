@@ -112,7 +112,8 @@ def measure(
         say(f"round {number + 1}: {rates}; load {machine.load():.1f}")
     web.stop()
     for what, sort in sorts.items():
-        say(f"{what:<7}{_told(sort)}; {sum(said[what].values()):.0f} statements: {said[what]}")
+        say(f"{what:<7}{_told(sort)}")
+        say("       " + "; ".join(f"{count:.2f} {words} …" for words, count in said[what].items()))
     return _line(sorts, {what: sum(words.values()) for what, words in said.items()})
 
 

@@ -52,9 +52,16 @@ def listening(stage: Stage, application: str) -> Iterator[Counter[str]]:
 def _statements(log: str, application: str) -> Counter[str]:
     """The first words of what ``application`` sent: ``LOG:  execute _pg3_0: UPDATE …``."""
     found: Counter[str] = Counter()
-    for line in log.splitlines():
+    lines = log.splitlines()
+    for line, following in zip(lines, [*lines[1:], ""], strict=True):
         who, _, what = line.partition("|LOG:  ")
         kind, _, statement = what.partition(": ")
         if who == application and kind.split(" ")[0] in ("execute", "statement"):
-            found[" ".join(statement.split()[:5])] += 1
+            found[_first_words(statement.strip() or following)] += 1
     return found
+
+
+def _first_words(statement: str) -> str:
+    """Without the name of a savepoint, which is another one each time."""
+    words = statement.split()
+    return words[0] if words[0] in ("SAVEPOINT", "RELEASE") else " ".join(words[:5])
