@@ -114,10 +114,32 @@ def test_where_nothing_was_collected_the_error_page_says_so_much(
     deployed: dict[str, str], tmp_path: Path
 ) -> None:
     with gunicorn(deployed | {"STATIC_ROOT": str(tmp_path)}) as address:
-        answer = httpx2.get(f"{address}/admin/login/", headers=OVER_TLS, trust_env=False)
+        with httpx2.Client(base_url=address, trust_env=False, timeout=60) as client:
+            answer = client.get("/admin/login/", headers=OVER_TLS)
     assert answer.status_code == 500
     assert "Something went wrong on our side" in answer.text
     assert answer.headers["X-Request-ID"]
+
+
+def test_serve_in_a_deployment_collects_what_it_serves(
+    deployed: dict[str, str], tmp_path: Path
+) -> None:
+    environment = deployed | {"STATIC_ROOT": str(tmp_path / "static"), "REDIS_URL": ""}
+    command = [sys.executable, "-u", "manage.py", "serve", "--bind", "127.0.0.1:0"]
+    with subprocess.Popen(
+        command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as serve:
+        assert serve.stdout is not None
+        said = re.search(r"http://[0-9.:]+", serve.stdout.readline().decode())
+        assert said is not None
+        try:
+            with httpx2.Client(base_url=said[0], trust_env=False, timeout=60) as client:
+                page = client.get("/admin/login/", headers=OVER_TLS).text
+                style = re.search(r'href="(/static/[^"]+\.css)"', page)
+                assert style is not None
+                assert client.get(style[1], headers=OVER_TLS).status_code == 200
+        finally:
+            serve.terminate()
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 
-from config import services, serving
+from config import services
 from config.env import ENV
 
 
@@ -31,6 +31,8 @@ class Command(BaseCommand):
                     "This is a deployment: plain HTTP is sent on to TLS, which a proxy has to end."
                 )
                 call_command("collectstatic", interactive=False, verbosity=0)
+            from config import serving  # it looks for the files that were just collected
+
             if settings.FIREDOOR_INLINE:
                 serving.Web(listener.detach()).run()
             else:
