@@ -82,7 +82,7 @@ def test_a_worker_of_one_queue_leaves_the_others_unserved(stack: Stack) -> None:
         code, found = examined(stack, "workers", "queues")
         assert (code, set(found)) == (1, {"queues.unserved"})
         assert found["queues.unserved"]["rows"] == [
-            "default", "provisioning", "webhooks", "operations",
+            "default", "provisioning", "webhooks", "webhooks_slow", "operations",
         ]  # fmt: skip
     finally:
         only.stop()

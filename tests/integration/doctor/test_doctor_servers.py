@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import redis
 from celery import current_app
+from django.conf import settings
 from django.db import OperationalError, connection
 from django.db.migrations.recorder import MigrationRecorder
 from kombu import pools
@@ -114,7 +115,7 @@ def test_no_worker_answers(broker: Server) -> None:
 
 def worker(name: str = "w@a", **other: object) -> Worker:
     words: dict[str, object] = {
-        "queues": frozenset({"default", "provisioning", "sync", "webhooks", "operations"}),
+        "queues": frozenset(settings.FIREDOOR_QUEUES),
         "kinds": frozenset(task for task in current_app.tasks if not task.startswith("celery.")),
         "visibility": 3600,
     }
@@ -136,7 +137,7 @@ def test_workers_as_they_should_be(seen: list[Worker]) -> None:
 def test_a_queue_without_a_worker_fails_once_jobs_wait_there(
     seen: list[Worker], acme: Workspace
 ) -> None:
-    seen[:] = [worker(queues=frozenset({"provisioning", "sync", "webhooks", "operations"}))]
+    seen[:] = [worker(queues=frozenset(settings.FIREDOOR_QUEUES) - {"default"})]
     finding = asked("queues.unserved")
     assert (finding.level, finding.rows) == (Level.WARN, ("default",))
     queued(acme)
