@@ -236,6 +236,7 @@ def test_an_attempt_that_is_retried_says_after_what_wait(shop: Workspace) -> Non
         ("unstartable", Now() - HOUR, "unstartable", True),
         ("unstartable", Value(None), "unstartable", False),  # an older release kept no clock
         ("unstartable", Now() - HOUR, "retry", False),
+        ("unstartable", Now() - HOUR, "lock", False),
         ("retry", Now() - HOUR, "unstartable", False),
         ("lock", Now() - HOUR, "lock", False),
     ],
