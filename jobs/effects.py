@@ -71,11 +71,24 @@ def perform(call: Call) -> object:
             raise OutputUnusable(step.name, recorded.output_error)
         return recorded.output
     journal.boundary()
-    if step.effect is Effect.LOCAL:
-        return _local(call)
     if step.begins:
         return _begun(call, recorded)
+    if recorded is not None and recorded.state is StepState.STARTED:
+        return _begun_before(call, recorded)
+    if step.effect is Effect.LOCAL:
+        return _local(call)
     return journal.store(step, call.function())
+
+
+def _begun_before(call: Call, recorded: Checkpoint) -> object:
+    """A step that older code declared ``once`` or ``keyed``, and began: its row says what it is.
+
+    As it is declared now, nobody can be asked about it: only a late output settles it.
+    """
+    if recorded.late:
+        return call.journal.store(call.step, recorded.late_output)
+    why = f"it was started as another than {call.step.effect.value}, no outcome is recorded"
+    raise Uncertain(call.step.name, f"{why}, nobody can be asked")
 
 
 def _local(call: Call) -> object:
@@ -108,6 +121,7 @@ def _begun(call: Call, recorded: Checkpoint | None) -> object:
 
 def _must_be_settled(call: Call, recorded: Checkpoint) -> bool:
     """Whether the truth about an intent must be known before anything is sent again."""
+    # Open says the row, which knows what the step was when it was begun.
     return recorded.late or call.step.effect is Effect.ONCE or call.journal.is_open(recorded)
 
 

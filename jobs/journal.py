@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -24,8 +24,13 @@ from jobs.params import OutputRejected, encode_output
 from jobs.statements import persist
 from jobs.states import StepState, WaitReason
 from jobs.steps import Step
-from jobs.stops import CancelRequested, DeadlinePassed, Defer, LeaseLost, OutputUnusable
+from jobs.stops import CancelRequested, DeadlinePassed, Defer, LeaseLost, OutputUnusable, Uncertain
 from workspaces.redaction import learn, secrets_in
+
+RENAMED = (
+    "it was started and no outcome is recorded, and the code here has no such step (was it renamed "
+    "or removed?): nothing was sent since"
+)
 
 
 @dataclass
@@ -51,7 +56,12 @@ class Journal:
     is final. That the lease ran out meanwhile decides nothing: the fence does.
     """
 
-    def __init__(self, claim: Claim, redact: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        claim: Claim,
+        redact: Sequence[str] = (),
+        can_call: Callable[[str], bool] = lambda _name: True,
+    ) -> None:
         self.claim = claim
         self.fence = claim.fence
         self.checkpoints = _stored(claim) if claim.has_history else {}
@@ -62,9 +72,14 @@ class Journal:
         self._standing = Standing(cancel_requested=False, deadline_passed=False)
         for checkpoint in self.checkpoints.values():
             self._learn(checkpoint.output)
+        self._orphan = next((n for n in self._unsettled() if not can_call(n)), None)
 
     def boundary(self) -> None:
-        """Raise what stops the run here: lost lease, cancel, passed deadline, stopping worker."""
+        """Raise what stops the run here: lost lease, cancel, passed deadline, stopping worker.
+
+        An intent of an earlier attempt that nothing here can settle stops it as well, whoever
+        calls what: its step may do the same under another name.
+        """
         if self.lost:
             raise LeaseLost
         if self._standing.cancel_requested:
@@ -73,6 +88,8 @@ class Journal:
             raise DeadlinePassed
         if shutdown.asked():
             raise Defer(0.0, "its worker is stopping", wait=WaitReason.INTERRUPTED)
+        if self._orphan is not None:
+            raise Uncertain(self._orphan, RENAMED)
 
     def noted(self, standing: Standing | None) -> None:
         """Take in what a fenced write told about the job; None means that the lease is lost."""
@@ -86,6 +103,12 @@ class Journal:
         if checkpoint.state is not StepState.STARTED or checkpoint.late:
             return False
         return checkpoint.opens_in <= time.monotonic() - self._loaded
+
+    def _unsettled(self) -> Iterator[str]:
+        """The steps that were started and have no outcome, whether their key still holds or not."""
+        for name, checkpoint in self.checkpoints.items():
+            if checkpoint.state is StepState.STARTED and not checkpoint.late:
+                yield name
 
     def has_started_steps(self) -> bool:
         """Whether any intent, open or not, has no outcome."""

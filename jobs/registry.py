@@ -70,6 +70,10 @@ class KindSpec:
         base = name.split(":", 1)[0]
         return next((s for s in self.steps if s.name in (name, base)), None)
 
+    def can_call(self, name: str) -> bool:
+        """Whether a run of this kind, as it is declared now, can call the step of a stored name."""
+        return any(name.startswith(f"{s.name}:") if s.many else s.name == name for s in self.steps)
+
     def delay(
         self, count: int, *, own: float | None = None, retry_after: float | None = None
     ) -> float:

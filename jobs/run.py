@@ -41,7 +41,7 @@ class Run:
     def __init__(self, spec: KindSpec, claim: Claim) -> None:
         self.spec = spec
         self.claim = claim
-        self.journal = Journal(claim, spec.redact)
+        self.journal = Journal(claim, spec.redact, spec.can_call)
         self.job_id = claim.fence.job_id
         self.key = claim.key
         self.root_id = claim.root_id
