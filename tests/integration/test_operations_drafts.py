@@ -142,7 +142,7 @@ def test_the_same_id_twice_is_one_item(acme: Workspace) -> None:
 @pytest.mark.parametrize(
     ("told", "sentence"),
     [
-        ({"verb": "explode"}, r"no operation can 'explode'. It can: cancel, res"),
+        ({"verb": "explode"}, r"no operation can 'explode'. It can: cancel, recover, res"),
         ({"matching": ""}, "give either ids or a filter"),
         ({"ids": ["x"]}, "give either ids or a filter"),
         ({"matching": "kind=a.b"}, "a filter of jobs has a state"),
