@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import threading
 
-from django.db import transaction
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 
-from jobs import registry, runner, shutdown
+from jobs import registry, runner, shutdown, transactions
 from jobs.gates import behind_closed_gate
 from jobs.models import Job
 from jobs.states import State
@@ -23,7 +22,7 @@ def drain(limit: int = 10_000) -> int:
     What a job enqueues is run too, by the outermost call. Does nothing inside a transaction,
     where a claim could not be seen by others; begins nothing once this process is to stop.
     """
-    if getattr(_draining, "on", False) or transaction.get_connection().in_atomic_block:
+    if getattr(_draining, "on", False) or transactions.is_open():
         return 0
     _draining.on = True
     try:

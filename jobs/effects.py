@@ -23,6 +23,7 @@ from typing import Any
 
 from django.db import transaction
 
+from jobs import transactions
 from jobs.journal import Checkpoint, Journal
 from jobs.outcomes import EffectSeen, Transient
 from jobs.states import Effect, StepState
@@ -77,7 +78,27 @@ def perform(call: Call) -> object:
         return _begun_before(call, recorded)
     if step.effect is Effect.LOCAL:
         return _local(call)
-    return journal.store(step, call.function())
+    return journal.store(step, _called(call))
+
+
+def _called(call: Call) -> object:
+    """What the function returns, on a connection that is free for the record of it."""
+    try:
+        output = _returned(call)
+    except BaseException:
+        transactions.roll_back_leftover()
+        raise
+    if transactions.roll_back_leftover():
+        raise transactions.left_by(f"step {call.step.name!r}")
+    return output
+
+
+def _returned(call: Call) -> object:
+    """What the function returns, in the process that called it."""
+    try:
+        return call.function()
+    finally:
+        call.journal.end_if_forked()
 
 
 def _begun_before(call: Call, recorded: Checkpoint) -> object:
@@ -95,7 +116,9 @@ def _local(call: Call) -> object:
     # The fence comes first: job before owner's rows is the lock order of the whole house.
     with transaction.atomic():
         call.journal.hold()
-        text = call.journal.store_within(call.step, call.function())
+        text = call.journal.store_within(call.step, _returned(call))
+    if transactions.is_open():
+        raise transactions.left_by(f"step {call.step.name!r}")
     return call.journal.remember(call.step, text)  # not before the commit, which may refuse
 
 
@@ -110,7 +133,7 @@ def _begun(call: Call, recorded: Checkpoint | None) -> object:
     if not begun:
         journal.begin(step)
     try:
-        output = call.function()
+        output = _called(call)
     except Exception as error:
         # Of a key that was sent before, this "no" tells nothing about the time before.
         if not begun and call.effect_of(error) is EffectSeen.NO:
@@ -140,6 +163,7 @@ def _settled(call: Call, recorded: Checkpoint) -> Happened | DidNotHappen:
         )
     intent = Intent(call.key, recorded.intent_at, recorded.attempt)
     answer = step.reconcile(intent, *call.args, **call.kwargs)
+    transactions.roll_back_leftover()  # it only asks
     if isinstance(answer, Happened):
         return answer
     if isinstance(answer, CannotTell):

@@ -13,6 +13,7 @@ import httpx2
 from django.db import DatabaseError, InterfaceError, OperationalError
 
 from jobs.outcomes import Again, EffectSeen, classify_as
+from jobs.transactions import TransactionOpen
 
 
 def register() -> None:
@@ -30,6 +31,7 @@ def register() -> None:
     # Code that ends its process when it is called, such as a command line used as a library, is a
     # mistake that every later try would meet again.
     classify_as(SystemExit, again=dead, reason="exited")
+    classify_as(TransactionOpen, again=dead, reason="transaction_open")
     classify_as(PermissionError, again=dead, reason="not_permitted")
     _register_httpx2()
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import logging
+import os
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -27,6 +29,7 @@ from jobs.steps import Step
 from jobs.stops import CancelRequested, DeadlinePassed, Defer, LeaseLost, OutputUnusable, Uncertain
 from workspaces.redaction import learn, secrets_in
 
+logger = logging.getLogger(__name__)
 RENAMED = (
     "it was started and no outcome is recorded, and the code here has no such step (was it renamed "
     "or removed?): nothing was sent since"
@@ -69,6 +72,7 @@ class Journal:
         self.took_locks = False
         self._redact = redact
         self._loaded = time.monotonic()
+        self._pid = os.getpid()
         self._standing = Standing(cancel_requested=False, deadline_passed=False)
         for checkpoint in self.checkpoints.values():
             self._learn(checkpoint.output)
@@ -128,6 +132,12 @@ class Journal:
 
     def renew(self) -> None:
         self._write(lambda: moves.renew(self.fence))
+
+    def end_if_forked(self) -> None:
+        """End a fork that came back from the author's code: the job is its parent's."""
+        if os.getpid() != self._pid:
+            logger.error("job.fork_came_back", extra={"job_id": str(self.fence.job_id)})
+            os._exit(1)
 
     def progress(self, text: str) -> None:
         self._write(lambda: moves.progress(self.fence, text))

@@ -11,7 +11,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from django.utils import timezone
 
-from jobs import locks
+from jobs import locks, transactions
 from jobs.effects import Call, perform
 from jobs.fence import Claim
 from jobs.journal import Journal
@@ -61,9 +61,12 @@ class Run:
 
         Always the JSON round trip of what the function returned. Raises what the function
         raises; LookupError, TypeError or RuntimeError for a step that is not this kind's, lacks
-        its ``.at(i)``, is called inside another step or from another thread.
+        its ``.at(i)``, is called inside another step, from another thread, or inside a
+        transaction (TransactionOpen): what is recorded must outlive the author's rollback. A fork
+        of the process ends here: the job is its parent's.
         """
         self._check_call(step)
+        transactions.refuse(f"step {step.name!r}")
         self._inside = step.name
         try:
             output: Any = perform(Call(self.journal, step, args, kwargs, self._effect_of))
@@ -82,6 +85,7 @@ class Run:
         """
         if not 0 < len(name) <= locks.NAME_LIMIT:
             raise ValueError(f"a lock's name has 1 to {locks.NAME_LIMIT} characters")
+        transactions.refuse(f"the lock {name!r}")
         self.journal.boundary()
         if not self.journal.lock(name, keep=keep):
             raise Defer(LOCK_SECONDS, f"the lock {name!r} is held", wait=WaitReason.LOCK)
@@ -146,6 +150,7 @@ class Run:
         return self.meaning_of(error).effect
 
     def _check_call(self, step: Step[..., Any]) -> None:
+        self.journal.end_if_forked()
         if threading.get_ident() != self._thread:
             raise RuntimeError(f"step {step.name!r} was called from another thread than its run's")
         if self._inside:

@@ -12,12 +12,13 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from django.conf import settings
 from django.db import connection, transaction
 from structlog.contextvars import bound_contextvars
 
-from jobs import ending, gates, moves, registry, shutdown
+from jobs import ending, gates, moves, registry, shutdown, transactions
 from jobs.backoff import LONGEST
 from jobs.errors import ParamsInvalid
 from jobs.failure import Evidence, evidence_of
@@ -105,7 +106,7 @@ def _attempt(spec: KindSpec, claim: Claim) -> None:
     inline = settings.FIREDOOR_INLINE
     with nullcontext() if inline else HEARTBEAT.keeping(run.journal, claim.kill_at):
         try:
-            result = encode_output(spec.handler(run, **arguments))
+            result = _handled(run, arguments)
         except LeaseLost:
             logger.warning("job.lease_lost")
         except Stop as stop:
@@ -117,6 +118,20 @@ def _attempt(spec: KindSpec, claim: Claim) -> None:
             _failed(run, error)
         else:
             _succeeded(run, result)
+
+
+def _handled(run: Run, arguments: dict[str, Any]) -> str:
+    """What the handler returns, in the process that claimed and on a connection that is free."""
+    try:
+        result = encode_output(run.spec.handler(run, **arguments))
+    except BaseException:
+        run.journal.end_if_forked()
+        transactions.roll_back_leftover()
+        raise
+    run.journal.end_if_forked()
+    if transactions.roll_back_leftover():
+        raise transactions.left_by("the handler")
+    return result
 
 
 def _interrupted(run: Run, error: BaseException) -> None:

@@ -18,7 +18,7 @@ from celery.exceptions import SoftTimeLimitExceeded
 from kombu.exceptions import BatchPublishError  # type: ignore[attr-defined]  # new in 5.7
 from kombu.exceptions import OperationalError as BrokerUnreachable
 
-from jobs import registry, runner, shutdown
+from jobs import registry, runner, shutdown, transactions
 from jobs.fence import Wake
 from jobs.outcomes import Again, classify_as
 from jobs.states import AttemptOutcome
@@ -66,6 +66,7 @@ def register() -> None:
 
 def _add(app: Celery, spec: registry.KindSpec) -> None:
     def wake(job_id: str) -> None:
+        transactions.roll_back_leftover()
         runner.execute(spec.name, uuid.UUID(job_id))
 
     # Celery's own jitter can be 0 s; plain doubling from 1 s is the floor.
