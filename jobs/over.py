@@ -1,9 +1,11 @@
 """Whether an attempt can surely do nothing any more: only then is *it did not happen* believed.
 
 An attempt is over once its own worker reported an outcome, or its process is gone, or it does not
-run in this very process. Where a hard time limit ends the process, that moment proves it as well;
-inline nothing does, so that time alone proves nothing.
-*Hole:* what a handler leaves running, a thread or a program of its own, is not seen.
+run in this very process. Where a hard time limit ends the process, that moment proves it as well,
+unless the process is seen alive after it; inline nothing does, so that time alone proves nothing.
+*Hole:* what a handler leaves running, a thread or a program of its own, is not seen; nor is a
+paused process of another machine or container. A process that lost its lease, came back and lives
+on is waited for as well, until it takes the job itself or ends.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from jobs.models import Attempt
 from jobs.states import AttemptOutcome
 from jobs.worker import identity, is_alive, is_gone, is_limited, of_earlier_boot
 
-ASK_AGAIN = 60.0  # seconds, while a process that nothing ends is seen alive
+ASK_AGAIN = 60.0  # seconds, while a process that nothing has ended is seen alive
 REAPED = Q(outcome=AttemptOutcome.LOST) | Q(outcome=AttemptOutcome.TIMED_OUT, error_class="")
 
 _here: set[tuple[uuid.UUID, int, str]] = set()
@@ -67,11 +69,12 @@ def seconds_until_over(job_id: uuid.UUID, number: int) -> float | None:
         return 0.0
     until_kill: timedelta = writer.left
     seconds = max(0.0, until_kill.total_seconds())
-    if is_limited(writer.worker):
+    limited = is_limited(writer.worker)
+    if limited and seconds:
         return seconds
-    if is_alive(writer.worker):
+    if is_alive(writer.worker):  # paused, with whoever was to end it
         return ASK_AGAIN
-    return seconds or None
+    return seconds if limited else seconds or None
 
 
 def _returned(attempt: Attempt) -> bool:

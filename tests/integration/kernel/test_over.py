@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -12,6 +13,7 @@ from threading import Thread
 import pytest
 from django.db import connection
 from django.db.models.functions import Now
+from django.utils import timezone
 from pytest_django import Settings
 
 from jobs import over, runner
@@ -22,7 +24,7 @@ from jobs.worker import unlimited
 from tests.drills.held import held_asking
 from tests.drills.kinds import not_happened
 from tests.drills.ledger import effects
-from tests.integration.kernel.acting import outcomes, reaping, waiting
+from tests.integration.kernel.acting import about, outcomes, reaping, waiting
 from tests.waiting import wait_until
 from workspaces.models import Workspace
 
@@ -48,9 +50,10 @@ def other() -> Iterator[subprocess.Popen[str]]:
     process.communicate()
 
 
-def name_of(process: subprocess.Popen[str]) -> str:
+def name_of(process: subprocess.Popen[str], *, limited: bool = False) -> str:
     assert process.stdout is not None
-    return unlimited(process.stdout.readline().strip())
+    name = process.stdout.readline().strip()
+    return name if limited else unlimited(name)
 
 
 def timed_out(acme: Workspace, ledger: str, worker: str, **more: object) -> Job:
@@ -63,11 +66,16 @@ def timed_out(acme: Workspace, ledger: str, worker: str, **more: object) -> Job:
     return job
 
 
-def test_not_while_the_process_that_nothing_ends_is_alive(
-    acme: Workspace, ledger: str, other: subprocess.Popen[str]
+@pytest.mark.parametrize("limited", [True, False], ids=["prefork", "inline"])
+def test_not_while_its_process_is_seen_alive_whatever_was_to_end_it(
+    acme: Workspace, ledger: str, other: subprocess.Popen[str], *, limited: bool
 ) -> None:
-    job = attempt(timed_out(acme, ledger, name_of(other)))
+    """What was paused, with its parent, through the moment that should have ended it."""
+    worker = name_of(other, limited=limited)
+    other.send_signal(signal.SIGSTOP)
+    job = attempt(timed_out(acme, ledger, worker))
     assert (job.state, job.wait_reason) == ("queued", "deferred")
+    assert about(over.ASK_AGAIN, job.run_at - timezone.now())
     assert effects(ledger) == {"asked": 1}
     other.kill()
     other.wait()
@@ -101,6 +109,14 @@ def test_before_its_limit_the_one_that_cannot_be_seen_is_waited_for(
 def test_the_limit_of_one_that_is_ended_there_is_proof(acme: Workspace, ledger: str) -> None:
     job = attempt(timed_out(acme, ledger, ELSEWHERE))
     assert (job.state, effects(ledger)["charge_lost"]) == ("succeeded", 1)
+
+
+def test_before_its_limit_the_limit_is_waited_for(
+    acme: Workspace, ledger: str, other: subprocess.Popen[str]
+) -> None:
+    told = {"outcome": "lost", "kill_at": Now() + timedelta(hours=1)}
+    job = attempt(timed_out(acme, ledger, name_of(other, limited=True), **told))
+    assert about(3600, job.run_at - timezone.now())
 
 
 @pytest.mark.parametrize("inline", [True, False])

@@ -252,7 +252,8 @@ class Model:
             return 0.0
         if ended.worker == asking:
             return 0.0
-        return ASK_AGAIN if self.inline else max(0.0, ended.kill_at - self.now)
+        left = 0.0 if self.inline else ended.kill_at - self.now
+        return left if left > 0 else ASK_AGAIN
 
 
 def fresh_intent(name: str, attempt: int, sender: Record, now: float) -> Checkpoint:
