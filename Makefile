@@ -99,6 +99,7 @@ lint: $(VENV)/.e2e $(VENV)/.bench
 	FIREDOOR_VAR="$$var" $(PY) manage.py makemigrations --check --dry-run; \
 	FIREDOOR_VAR="$$var" FIREDOOR_ENVIRONMENT=production ALLOWED_HOSTS=ops.example.com \
 	DATABASE_URL=postgresql://db.invalid/firedoor SECRET_KEY="$$(head -c 64 /dev/urandom | base64 -w0)" \
+	WEBHOOK_SEALING_KEYS="$$(head -c 32 /dev/urandom | base64 | tr +/ -_)" \
 	$(PY) manage.py check --deploy --fail-level WARNING
 
 lock: $(VENV)/bin/python

@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 
 from jobs.admin.newest import MOST, PLACES, WINDOW
 from jobs.models import Job
-from tests.integration.api.test_list_cost import FEW, MANY, generate, nodes, touched
+from tests.integration.api.test_list_cost import FEW, MANY, analyze, generate, nodes, touched
 from tests.integration.console_scene import at_console
 from workspaces.models import Workspace
 from workspaces.permissions import Role
@@ -54,8 +54,7 @@ def among(request: pytest.FixtureRequest) -> Iterator[int]:
     acme, rival = (Workspace.objects.create(slug=s, name=s) for s in ("acme", "rival"))
     generate(acme, request.param)
     generate(rival, FEW, version="7001")
-    with connection.cursor() as cursor:
-        cursor.execute("VACUUM (FULL, ANALYZE) jobs_job")
+    analyze()
     yield request.param
     with connection.cursor() as cursor:
         cursor.execute("TRUNCATE jobs_job CASCADE")
