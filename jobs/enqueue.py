@@ -215,17 +215,18 @@ def _workspace_id(workspace: Workspace | int | str) -> int:
 
 
 def _check_key(key: str, *, reserved: bool) -> None:
-    if not key.strip() or not key.isprintable():
+    if not key or key != key.strip() or not key.isprintable():
         raise KeyInvalid(
-            "Nothing was enqueued: the key is empty or holds characters that cannot be shown. "
-            "A key is text that names the intent, such as 'order-42'."
+            "Nothing was enqueued: the key is empty, begins or ends with a space, or holds "
+            "characters that cannot be shown. A key is text that names the intent, such as "
+            "'order-42'."
         )
     if len(key) > KEY_LIMIT:
         raise KeyInvalid(
             f"Nothing was enqueued: the key has {len(key)} characters and may have {KEY_LIMIT}. "
             "Shorten it, or use a digest of what it names."
         )
-    if key.startswith(RESERVED) and not reserved:
+    if key.lower().startswith(RESERVED) and not reserved:
         raise KeyReserved(
             f"Nothing was enqueued: keys that start with {', '.join(RESERVED)} belong to the "
             "platform. Choose another prefix."

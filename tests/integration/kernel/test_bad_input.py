@@ -49,6 +49,8 @@ REFUSED: dict[str, tuple[dict[str, Any], type[FiredoorError]]] = {
     "over-long key": ({"key": "k" * 256}, errors.KeyInvalid),
     "reserved http:": ({"key": "http:1"}, errors.KeyReserved),
     "reserved schedule:": ({"key": "schedule:1"}, errors.KeyReserved),
+    "reserved, in capitals": ({"key": "HTTP:1"}, errors.KeyReserved),
+    "reserved, after a space": ({"key": " http:1"}, errors.KeyInvalid),
     "reserved operation:": ({"key": "operation:1"}, errors.KeyReserved),
     "naive eta": ({"eta": datetime(2030, 1, 1)}, errors.MomentInvalid),  # noqa: DTZ001
     "negative countdown": ({"countdown": -1}, errors.MomentInvalid),
