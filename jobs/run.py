@@ -22,13 +22,14 @@ from jobs.states import WaitReason
 from jobs.steps import Step
 from jobs.stops import Defer
 from workspaces.models import Workspace
-from workspaces.redaction import scrub
+from workspaces.redaction import scrub, tells_a_secret
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 STEPS_LIMIT = 10_000
 LOCK_SECONDS = 5.0
+_SHOWN = "redact hides: names are stored, and shown"
 _LINKS = 20  # how far an exception's causes are followed
 
 
@@ -63,7 +64,8 @@ class Run:
         raises; LookupError, TypeError or RuntimeError for a step that is not this kind's, lacks
         its ``.at(i)``, is called inside another step, from another thread, or inside a
         transaction (TransactionOpen): what is recorded must outlive the author's rollback. A fork
-        of the process ends here: the job is its parent's.
+        of the process ends here: the job is its parent's. ValueError for a turn whose name holds
+        what the kind's ``redact`` hides.
         """
         self._check_call(step)
         transactions.refuse(f"step {step.name!r}")
@@ -81,10 +83,13 @@ class Run:
         """Hold ``name`` in this workspace until the attempt ends; see ``jobs.locks``.
 
         Where another job holds it, this one is deferred and uses no budget. ``keep=True`` holds
-        it beyond the job, until the chain's next job takes it over or it is forced open.
+        it beyond the job, until the chain's next job takes it over or it is forced open. Raises
+        ValueError for a name that holds what the kind's ``redact`` hides: names are shown.
         """
         if not 0 < len(name) <= locks.NAME_LIMIT:
             raise ValueError(f"a lock's name has 1 to {locks.NAME_LIMIT} characters")
+        if tells_a_secret(name):
+            raise ValueError(f"a lock's name holds a value that {_SHOWN}")
         transactions.refuse(f"the lock {name!r}")
         self.journal.boundary()
         if not self.journal.lock(name, keep=keep):
@@ -161,5 +166,7 @@ class Run:
         if declared is None or declared.function is not step.function:
             raise LookupError(f"step {step.name!r} is not declared by kind {self.spec.name}")
         known = self.journal.checkpoints
+        if step.name not in known and tells_a_secret(step.name.partition(":")[2]):
+            raise ValueError(f"a turn of step {declared.name!r} holds a value that {_SHOWN}")
         if len(known) >= STEPS_LIMIT and step.name not in known:
             raise RuntimeError(f"a job may have {STEPS_LIMIT} steps; split this one")

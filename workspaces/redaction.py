@@ -191,6 +191,12 @@ def knowing(secrets: frozenset[str]) -> Iterator[None]:
         _current.reset(token)
 
 
+def tells_a_secret(text: str) -> bool:
+    """Whether ``text`` holds, in some form, a secret that is known in this thread."""
+    secrets = _current.get() if text else ()
+    return any(form in text for secret in secrets for form in forms(secret))
+
+
 def learn(secrets: frozenset[str]) -> None:
     """Add secrets that came up inside a ``knowing`` block, such as a step's output."""
     if secrets:

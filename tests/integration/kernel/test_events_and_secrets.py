@@ -19,6 +19,7 @@ from jobs.sweep import sweep
 from jobs.testing import attempt
 from jobs.testing.leaks import leaked, listening
 from tests.drills.kinds import noop, secretive
+from tests.drills.ledger import effects, happened
 from tests.integration.kernel.acting import (
     claimed_elsewhere,
     ended,
@@ -32,6 +33,7 @@ from workspaces.models import Workspace
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.sqlite]
 
+PIN = "canary-0815"
 CANARY = 'canary-4711 "quoted" \\ ß'
 
 
@@ -193,6 +195,53 @@ def test_an_output_is_known_as_a_secret_in_later_attempts_too(acme: Workspace) -
         job = ended(tells_later.s(), acme)
     assert "refused [hidden]" in job.attempts.get(number=2).message
     assert leaked(frozenset({CANARY}), lines, job) == []
+
+
+@pytest.mark.parametrize("name", ["turn", "of an output", "lock"])
+def test_no_name_holds_a_secret(acme: Workspace, ledger: str, name: str) -> None:
+    """Names are keys, and stored: what hides values later finds them in clear."""
+
+    @step.once("card", many=True)
+    def card(number: str) -> dict[str, str]:
+        happened(ledger, "card")
+        return {"token": "canary-from-output"}
+
+    @job_kind("scene.names", steps=(card,), redact=("account.pin",), max_retries=0)
+    def names(run: Run, *, account: dict[str, str]) -> None:
+        pin = account["pin"]
+        if name == "turn":
+            run(card.at(f"{pin}-a"), pin)
+        if name == "of an output":
+            run(card.at(run(card.at(1), pin)["token"]), pin)
+        if name == "lock":
+            run.lock(f"account {pin}", keep=True)
+
+    with listening() as lines:
+        job = ended(names.s(account={"pin": PIN}), acme)
+    row = job.attempts.get()
+    assert (job.state, job.cause, row.error_class) == ("dead", "terminal", "ValueError")
+    assert "redact hides" in row.message
+    assert effects(ledger) == ({"card": 1} if name == "of an output" else {})
+    assert leaked(frozenset({PIN, "canary-from-output"}), lines, job) == []
+
+
+def test_what_is_stored_under_such_a_name_already_stays_done(acme: Workspace) -> None:
+    """By an older release: refusing it then would hide nothing, and could repeat an effect."""
+
+    @step("card", many=True)
+    def card() -> None:
+        pass
+
+    @job_kind("scene.names", steps=(card,), redact=("pin",), max_retries=1)
+    def names(run: Run, *, pin: str) -> None:
+        if run.attempt == 1:
+            run(card.at(1))
+            raise Transient("later")
+        run(card.at(pin))
+
+    job = tried(names.s(pin=PIN), acme)
+    job.steps.update(name=f"card:{PIN}")
+    assert attempt(job).state == "succeeded"
 
 
 def test_a_hook_that_fails_in_the_sweeper_tells_no_secret_either(acme: Workspace) -> None:
