@@ -34,7 +34,14 @@ if TYPE_CHECKING:
 _LAST = (
     Attempt.objects.filter(job=OuterRef("pk"))
     .order_by("-number")
-    .values(last=JSONObject(step="step", error="error_class", message=Left("message", 200)))
+    .values(
+        last=JSONObject(
+            step="step",
+            error="error_class",
+            message=Left("message", 200),
+            reason=Left("reason", 200),
+        )
+    )
 )
 
 
@@ -135,9 +142,10 @@ class JobList(ReadOnlyAdmin):
 
     @admin.display(description="last error")
     def error(self, job: Job) -> SafeString | str:
+        """What was raised; of an attempt that could not tell, why it was closed."""
         last: dict[str, str] = getattr(job, "last", None) or {}
         if not last.get("error"):
-            return ""
+            return scrub(last.get("reason", ""))
         line = scrub(last["message"]).partition("\n")[0]
         return format_html(
             '<span class="error-class">{}</span>: {}', last["error"].rpartition(".")[2], line

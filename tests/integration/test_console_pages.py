@@ -32,6 +32,7 @@ from tests.integration.console_scene import (
     pages_of,
     uncertain,
 )
+from tests.integration.kernel.acting import claimed_elsewhere, expired, swept
 from workspaces.models import Workspace
 from workspaces.permissions import Role
 
@@ -234,6 +235,27 @@ def test_a_dead_letter_leaves_the_list_when_retried_or_resolved(
     assert [row.key for row in ana.get(letters).context["cl"].result_list] == ["left"]
     old_link = reverse("admin:jobs_deadletter_change", args=[jobs["retried"].pk])
     assert ana.get(old_link)["Location"] == page(jobs["retried"])
+
+
+@pytest.mark.parametrize("address", LISTS)
+@pytest.mark.parametrize(
+    ("times", "reason"),
+    [
+        ({"losses": 99}, "worker lost; 3 losses are used up"),
+        (
+            {"failures": 99, "kill_at": Now() - timedelta(hours=1)},
+            "time limit passed; 3 retries are used up",
+        ),
+    ],
+    ids=["lost", "timed out"],
+)
+def test_what_no_worker_told_an_error_of_is_listed_with_its_reason(
+    ana: Client, acme: Workspace, times: dict[str, Any], reason: str, address: str
+) -> None:
+    job = noop.s().enqueue(workspace=acme, key="a", countdown=3600)
+    swept(expired(claimed_elsewhere(job, **times)))
+    assert job.attempts.get().reason == reason
+    assert reason in ana.get(reverse(f"admin:{address}")).content.decode()
 
 
 def test_the_first_page_counts_what_needs_a_person(
