@@ -318,7 +318,7 @@ def test_what_is_too_much_is_cut_and_said_so(
     assert faults(EvidenceBundle(), told) == []
 
 
-QUERIES = 16
+QUERIES = 14
 
 
 def test_the_command_gives_the_same(doubt: Job) -> None:
