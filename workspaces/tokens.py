@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from django.db import DEFAULT_DB_ALIAS, transaction
 from django.db.models import F, Q
+from django.db.models.expressions import Combinable
 from django.db.models.functions import Least, Now
 
 from workspaces import audit, sql
@@ -147,7 +148,7 @@ def rotate(
             raise LifetimeInvalid
         token, text = _made(seen.account, actor, lifetime)
         living = Token.objects.filter(LIVING, pk=token_id)
-        if not living.update(expires_at=Least(F("expires_at"), Now() + overlap)):
+        if not living.update(expires_at=Least(F("expires_at"), _after(overlap))):
             raise TokenOver(token_id)
         _record(actor, "token.rotate", token, operation_id, request_id, replaces=token_id)
     return token, text
@@ -206,6 +207,11 @@ def bearer_of(text: str) -> tuple[Actor, Token] | None:
     token = Token.from_db(DEFAULT_DB_ALIAS, ("id",), (token_id,))
     token.account = account
     return as_service(account), token
+
+
+def _after(wait: timedelta) -> Combinable:
+    """A moment. SQLite writes a sum with more digits, which would be after the moment itself."""
+    return Now() + wait if wait else Now()
 
 
 def digest_of(text: str) -> str:
