@@ -14,9 +14,11 @@ settings.load_profile("steady")
 
 pytest_plugins = ["tests.emptying"]
 
+# A shell lets what it starts in the background ignore these, and every child inherits that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    # A shell lets what it starts in the background ignore Ctrl-C, and every child inherits that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

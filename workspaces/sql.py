@@ -18,9 +18,10 @@ from itertools import chain
 from typing import Any, TypeVar
 
 import psycopg
-from django.db import DEFAULT_DB_ALIAS, connection, connections, models
+from django.db import DEFAULT_DB_ALIAS, Error, connection, connections, models
 
 from workspaces import prepared
+from workspaces.outages import is_lost_connection
 
 Row = Sequence[Any]
 M = TypeVar("M", bound=models.Model)
@@ -68,6 +69,23 @@ def execute(sql: str, params: Mapping[str, Any]) -> list[Row]:
     with database.cursor() as wrapped:
         wrapped.execute(text, {name: _sqlite_value(value) for name, value in params.items()})
         return wrapped.fetchall() if wrapped.description else []
+
+
+def execute_first(sql: str, params: Mapping[str, Any]) -> list[Row]:
+    """``execute`` as the first statement of a request, whose kept connection may be lost by now.
+
+    It is sent again on a new one then. So it stands for Django's own check of the connection, which
+    would cost every request a round trip; the rest of the request does without.
+    """
+    try:
+        rows = execute(sql, params)
+    except Error as error:
+        if connection.in_atomic_block or not is_lost_connection(error):
+            raise
+        connection.close()
+        rows = execute(sql, params)
+    connection.health_check_done = True  # type: ignore[attr-defined]  # its stubs lack it
+    return rows
 
 
 def columns(model: type[models.Model], table: str = "") -> str:

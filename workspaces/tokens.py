@@ -194,7 +194,7 @@ def bearer_of(text: str) -> tuple[Actor, Token] | None:
     """
     if not well_formed(text):
         return None
-    rows = sql.execute(_BEARER, {"digest": digest_of(text), "a_minute_ago": -60})
+    rows = sql.execute_first(_BEARER, {"digest": digest_of(text), "a_minute_ago": -60})
     if not rows:
         return None
     token_id, unnoted, *values = rows[0]

@@ -92,5 +92,6 @@ def test_a_token_cannot_be_had_back(screen_of: Screens) -> None:
     screen.page.get_by_role("link", name="To the account").click()
     with pytest.raises(Error, match="ERR_CACHE_MISS"):
         screen.page.go_back()
+    screen.page.wait_for_url("chrome-error://**")  # its own page about that is on its way
     assert token not in screen.page.content()
     screen.faults.clear()  # the browser says that it has not kept the page

@@ -68,10 +68,18 @@ def idempotent(work: Callable[..., Response]) -> Callable[..., HttpResponse]:
             return _told_once(view, _in_one_transaction(bounded, repeatable=False))
         sent = _sent(request)
         asked = _asked(view, sent)
+
+        def refused() -> HttpResponse:
+            return _or_refused(view, request, fresh)
+
         try:
-            answer = _in_one_transaction(
-                lambda: _answered(view, request, asked, sent, fresh), repeatable=True
-            )
+            try:
+                answer = _with_record(view, asked, sent, fresh)
+            except FiredoorError as error:
+                if not problems.is_kept(error):
+                    raise
+                # All of it was undone; again, and this time a refusal is an answer to keep.
+                answer = _with_record(view, asked, sent, refused)
             return _told_once(view, answer)
         except idempotency.StillBeingAnswered:
             raise errors.InProgress from None
@@ -154,28 +162,37 @@ def _asked(view: WorkspaceView, sent: Sent) -> Asked:
     )
 
 
+def _with_record(
+    view: WorkspaceView, asked: Asked, sent: Sent, work: Callable[[], HttpResponse]
+) -> HttpResponse:
+    return _in_one_transaction(lambda: _answered(view, asked, sent, work), repeatable=True)
+
+
 def _answered(
-    view: WorkspaceView,
-    request: Request,
-    asked: Asked,
-    sent: Sent,
-    fresh: Callable[[], HttpResponse],
+    view: WorkspaceView, asked: Asked, sent: Sent, work: Callable[[], HttpResponse]
 ) -> HttpResponse:
     record = idempotency.claim(asked)
     if isinstance(record, IdempotencyRecord):
         return _replayed(record, asked, sent)
-    try:
-        with transaction.atomic():
-            response = fresh()
-    except FiredoorError as error:
-        if not problems.is_kept(error):
-            raise
-        audit.record_refusal(error, view.attempt(error))
-        response = problems.answered(error, request)
+    response = work()
     kept = {name: response[name] for name in KEPT_HEADERS if name in response}
     idempotency.answer(record, response.status_code, kept, response.content, view.job_id)
     response[REPLAYED] = "false"
     return response
+
+
+def _or_refused(
+    view: WorkspaceView, request: Request, work: Callable[[], HttpResponse]
+) -> HttpResponse:
+    """What comes of the work; a refusal that is kept leaves none of it."""
+    try:
+        with transaction.atomic():
+            return work()
+    except FiredoorError as error:
+        if not problems.is_kept(error):
+            raise
+        audit.record_refusal(error, view.attempt(error))
+        return problems.answered(error, request)
 
 
 def _replayed(record: IdempotencyRecord, asked: Asked, sent: Sent) -> HttpResponse:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import httpx2
 import pytest
 from django.contrib.auth.models import Group
 from django.core.exceptions import PermissionDenied
 from django.db import connection
 from django.http import Http404
+from pytest_django.live_server_helper import LiveServer
 from rest_framework import exceptions
 from rest_framework.response import Response
 
@@ -17,7 +19,7 @@ from jobs.errors import NotRetryable
 from tests.integration.api.conftest import Caller, problem
 from tests.integration.api.probe import Probe
 from workspaces.audit import DONE
-from workspaces.models import AuditEvent
+from workspaces.models import AuditEvent, Workspace
 from workspaces.permissions import Role
 
 Callers = Callable[..., Caller]
@@ -167,6 +169,22 @@ def test_a_connection_that_is_lost_at_work_is_an_outage_and_nothing_is_kept(
     assert int(lost["Retry-After"]) >= 1
     assert (again.status_code, again["Idempotent-Replayed"]) == (201, "false")
     assert Group.objects.count() == 1
+
+
+def test_a_connection_that_was_lost_between_two_requests_costs_nobody_an_error(
+    caller: Callers, acme: Workspace, live_server: LiveServer
+) -> None:
+    """As after a restart of the database, where every thread of the server has kept one."""
+    url = f"{live_server.url}/api/v1/workspaces/{acme.slug}/jobs/"
+    with httpx2.Client(headers={"Authorization": f"Bearer {caller().secret}"}) as client:
+        assert client.get(url).status_code == 200
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
+                " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
+            assert cursor.fetchone()[0] >= 1
+        assert client.get(url).status_code == 200
 
 
 def lose_the_connection() -> None:
