@@ -132,6 +132,8 @@ def _begun(call: Call, recorded: Checkpoint | None) -> object:
         begun = False
     if not begun:
         journal.begin(step)
+        # Again: a fork that shares the connection may have opened one on it since.
+        transactions.refuse(f"step {step.name!r}")
     try:
         output = _called(call)
     except Exception as error:
@@ -163,6 +165,7 @@ def _settled(call: Call, recorded: Checkpoint) -> Happened | DidNotHappen:
         )
     intent = Intent(call.key, recorded.intent_at, recorded.attempt)
     answer = step.reconcile(intent, *call.args, **call.kwargs)
+    call.journal.end_if_forked()
     transactions.roll_back_leftover()  # it only asks
     if isinstance(answer, Happened):
         return answer

@@ -163,7 +163,8 @@ class Run:
         if step.many:
             raise TypeError(f"step {step.name!r} has many=True: call run({step.name}.at(i), …)")
         declared = self.spec.step_named(step.name)
-        if declared is None or declared.function is not step.function:
+        same = declared is not None and declared.function is step.function
+        if declared is None or not same or declared.effect is not step.effect:
             raise LookupError(f"step {step.name!r} is not declared by kind {self.spec.name}")
         known = self.journal.checkpoints
         if step.name not in known and tells_a_secret(step.name.partition(":")[2]):

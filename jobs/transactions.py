@@ -28,7 +28,8 @@ def is_open() -> bool:
         return True
     if connection.vendor == "postgresql":
         status: TransactionStatus = connection.connection.info.transaction_status
-        return status in (TransactionStatus.INTRANS, TransactionStatus.INERROR)
+        within = status in (TransactionStatus.INTRANS, TransactionStatus.INERROR)
+        return within or not connection.connection.autocommit
     return bool(connection.connection.in_transaction)
 
 

@@ -31,7 +31,6 @@ ADDRESSES = (
     f"{JOBS}?state=succeeded",
     f"{JOBS}?cause=uncertain",
     f"{JOBS}?cause=terminal",
-    f"{JOBS}?wait=retry",
     f"{JOBS}?kind=drills.bulk",
     f"{JOBS}?kind=drills.noop&state=dead",
     f"{JOBS}?workspace=acme",

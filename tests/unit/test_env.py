@@ -173,7 +173,9 @@ def test_who_did_not_ask_for_a_deployment_is_told_of_the_other_way(
 def test_a_folder_that_takes_no_file_is_refused_with_a_sentence(tmp_path: Path) -> None:
     """As on a disk that is full: here no file may grow."""
     full = (
-        "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096));"
+        # Python would keep what it compiled cut off at the limit, for everybody after it.
+        "import resource, sys; sys.dont_write_bytecode = True;"
+        " resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096));"
         " sys.argv = ['manage.py', 'check']; import runpy;"
         " runpy.run_path('manage.py', None, '__main__')"
     )

@@ -49,11 +49,23 @@ def begin() -> None:
         cursor.execute("BEGIN")
 
 
-OPENERS = (enter, turn_off, begin)
-opened_by = pytest.mark.parametrize("opens", OPENERS, ids=lambda opens: opens.__name__)
+def turn_off_behind() -> None:
+    """By the driver, so that Django does not know."""
+    connection.ensure_connection()
+    connection.connection.autocommit = False
 
 
-@opened_by
+OPENERS = (enter, turn_off, begin, turn_off_behind)
+
+
+@pytest.fixture(params=OPENERS, ids=lambda opens: opens.__name__)
+def opens(request: pytest.FixtureRequest) -> Callable[[], None]:
+    if request.param is turn_off_behind and connection.vendor != "postgresql":
+        pytest.skip("only psycopg has it")
+    chosen: Callable[[], None] = request.param
+    return chosen
+
+
 def test_no_step_is_begun_inside_a_transaction(
     acme: Workspace, ledger: str, opens: Callable[[], None]
 ) -> None:
@@ -91,7 +103,6 @@ def test_no_lock_is_taken_inside_a_transaction(acme: Workspace) -> None:
     assert last_error(ended(locks.s(), acme)) == "TransactionOpen"
 
 
-@opened_by
 @pytest.mark.parametrize("fails", [False, True], ids=["returns", "fails"])
 def test_a_step_that_leaves_one_open_harms_only_itself(
     acme: Workspace, ledger: str, opens: Callable[[], None], *, fails: bool
@@ -120,7 +131,6 @@ def test_a_step_that_leaves_one_open_harms_only_itself(
     assert effects(neighbour)["charge"] == 1
 
 
-@opened_by
 def test_a_handler_that_leaves_one_open_has_failed(
     acme: Workspace, ledger: str, opens: Callable[[], None]
 ) -> None:
@@ -191,3 +201,37 @@ def test_a_fork_that_comes_back_does_nothing(acme: Workspace, ledger: str, where
     job = ended(forks.s(ledger=ledger), acme)
     assert (job.state, job.attempt) == ("succeeded", 1)
     assert effects(ledger) == {"pay": 1, "second": 1}
+
+
+def test_a_fork_that_opens_one_on_the_shared_connection_undoes_no_intent(
+    acme: Workspace, ledger: str
+) -> None:
+    if connection.vendor != "postgresql":
+        pytest.skip("a file has no session to share")
+
+    @job_kind("scene.shares", steps=(pay,), max_retries=0)
+    def shares(run: Run, *, ledger: str) -> None:
+        child = os.fork()
+        if not child:
+            begin()
+            os._exit(0)
+        os.waitpid(child, 0)
+        run(pay, ledger)
+
+    job = ended(shares.s(ledger=ledger), acme)
+    assert job.state == "dead"
+    assert effects(ledger)["pay"] == 0
+
+
+def test_a_step_that_only_looks_like_the_declared_one_is_refused(
+    acme: Workspace, ledger: str
+) -> None:
+    """It would run again, where the declared one would not."""
+    twin = step("pay")(pay.function)
+
+    @job_kind("scene.twin", steps=(pay,), max_retries=0)
+    def twins(run: Run, *, ledger: str) -> None:
+        run(twin, ledger)
+
+    assert last_error(ended(twins.s(ledger=ledger), acme)) == "LookupError"
+    assert effects(ledger)["pay"] == 0
