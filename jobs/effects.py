@@ -114,12 +114,17 @@ def _begun_before(call: Call, recorded: Checkpoint) -> object:
 
 def _local(call: Call) -> object:
     # The fence comes first: job before owner's rows is the lock order of the whole house.
+    journal, step = call.journal, call.step
+    stored: list[str] = []
+    outputs: list[object] = []
     with transaction.atomic():
-        call.journal.hold()
-        text = call.journal.store_within(call.step, _returned(call))
-    if transactions.is_open():
-        raise transactions.left_by(f"step {call.step.name!r}")
-    return call.journal.remember(call.step, text)  # not before the commit, which may refuse
+        journal.hold()
+        # Not before the commit, which may refuse, and before whatever the function hangs on it.
+        transaction.on_commit(lambda: outputs.append(journal.remember(step, stored[0])))
+        stored.append(journal.store_within(step, _returned(call)))
+    if not outputs or transactions.is_open():
+        raise transactions.left_by(f"step {step.name!r}")
+    return outputs[0]
 
 
 def _begun(call: Call, recorded: Checkpoint | None) -> object:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 import pytest
 from django.db import connection, transaction
@@ -167,6 +168,42 @@ def test_a_local_step_that_leaves_one_open_is_not_done(acme: Workspace, ledger: 
     job.refresh_from_db()
     after.refresh_from_db()
     assert (job.state, after.state, after.attempt) == ("dead", "succeeded", 1)
+
+
+def test_a_local_step_that_has_committed_is_done_whatever_follows_its_commit(
+    acme: Workspace, ledger: str
+) -> None:
+    def refuses() -> None:
+        raise Transient("after the commit")
+
+    @step.local("book")
+    def book(ledger: str) -> None:
+        happened(ledger, "book")
+        transaction.on_commit(refuses)
+
+    @job_kind("scene.follows", steps=(book,))
+    def follows(run: Run, *, ledger: str) -> None:
+        with suppress(Transient):
+            run(book, ledger)
+        run(book, ledger)
+
+    assert ended(follows.s(ledger=ledger), acme).state == "succeeded"
+    assert effects(ledger)["book"] == 1
+
+
+def test_a_local_step_that_changes_its_connection_is_no_success(
+    acme: Workspace, ledger: str
+) -> None:
+    @step.local("book")
+    def book() -> None:
+        connection.close()
+        connection.connect()
+
+    @job_kind("scene.changes", steps=(book,), max_retries=0)
+    def changes(run: Run, *, ledger: str) -> None:
+        run(book)
+
+    assert ended(changes.s(ledger=ledger), acme).state == "dead"
 
 
 @pytest.mark.parametrize("where", ["handler", "step"])
