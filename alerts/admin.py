@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from django.contrib import admin
 from django.urls import reverse
 from django.utils.html import format_html
 
 from alerts.models import Alert, AlertMember
-from workspaces.admin.readonly import ReadOnlyAdmin
+from workspaces.admin.readonly import ReadOnlyAdmin, ReadOnlyInline
 
 if TYPE_CHECKING:
-    from django.http import HttpRequest
     from django.utils.safestring import SafeString
 
 
-class MemberInline(admin.TabularInline):
+class MemberInline(ReadOnlyInline):
     """The dead letters of one alert."""
 
     model = AlertMember
@@ -29,19 +28,6 @@ class MemberInline(admin.TabularInline):
         """A link to the job's page, which an old alert may outlive."""
         address = reverse("admin:jobs_job_change", args=[member.job_id])
         return format_html('<a href="{}">{}</a>', address, member.job_id)
-
-    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Allow what the alert itself allowed: nobody gets here without it."""
-        return True
-
-    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
 
 
 @admin.register(Alert)

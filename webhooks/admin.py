@@ -11,7 +11,7 @@ from django.utils.html import format_html
 from webhooks.models import DeliveryAttempt, Endpoint, WebhookDelivery
 from webhooks.requests import live_secrets
 from webhooks.shown import delivery_lines
-from workspaces.admin.readonly import ReadOnlyAdmin
+from workspaces.admin.readonly import ReadOnlyAdmin, ReadOnlyInline
 
 if TYPE_CHECKING:
     from django.db.models import QuerySet
@@ -54,7 +54,7 @@ class EndpointAdmin(ReadOnlyAdmin):
         )
 
 
-class AttemptInline(admin.TabularInline):
+class AttemptInline(ReadOnlyInline):
     """The requests of one delivery."""
 
     model = DeliveryAttempt
@@ -69,19 +69,6 @@ class AttemptInline(admin.TabularInline):
     )
     ordering = ("pk",)
     verbose_name_plural = "requests"
-
-    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Allow what the delivery itself allowed: nobody gets here without it."""
-        return True
-
-    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
 
 
 @admin.register(WebhookDelivery)
