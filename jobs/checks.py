@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import inspect
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from django.conf import settings
@@ -54,6 +55,14 @@ def _step_faults(spec: KindSpec) -> Iterator[checks.CheckMessage]:
             yield _error(spec, "E008", f"step name {step.name!r} cannot be used", hint)
         if step.remembers is not None and step.remembers.total_seconds() <= 0:
             yield _error(spec, "E009", f"step {step.name!r}: remembers must be above zero")
+        if _is_lazy(step.function):
+            what = f"step {step.name!r} is async or a generator: calling it would do nothing"
+            yield _error(spec, "E012", what, "Make it a plain function; asyncio.run inside works.")
+
+
+def _is_lazy(function: Callable[..., Any]) -> bool:
+    kinds = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
+    return any(is_one(function) for is_one in kinds)
 
 
 def _error(spec: KindSpec, code: str, what: str, hint: str = "") -> checks.Error:

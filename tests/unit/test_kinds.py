@@ -213,6 +213,19 @@ def test_a_key_that_is_never_remembered_is_found() -> None:
     assert faults(pay) == ["jobs.E009"]
 
 
+def test_a_step_that_does_nothing_when_it_is_called_is_reported() -> None:
+    """It would be recorded as done, and no effect have happened."""
+
+    @step.once("later")
+    async def later() -> None: ...
+
+    @step("slowly")
+    def slowly() -> Iterator[int]:
+        yield 1
+
+    assert faults(later) == faults(slowly) == ["jobs.E012"]
+
+
 # --- ids -----------------------------------------------------------------------------------------
 
 
