@@ -103,6 +103,7 @@ class DeliveryDetail(DeliveryView):
 class Redeliver(DeliveryView):
     """`POST` sends it once more: the same id and bytes, one request."""
 
+    needs_key = True
     takes = {"POST": Redelivery}
     gives = {"POST": {202: DeliveryShown}}
 

@@ -104,6 +104,7 @@ class EndpointDetail(EndpointView):
 class RotateSecret(EndpointView):
     """`POST` makes a new signing secret."""
 
+    needs_key = True
     takes = {"POST": Rotation}
     gives = {"POST": {200: EndpointShown}}
 
@@ -164,6 +165,7 @@ class TestEndpoint(EndpointView):
 class RecoverEndpoint(EndpointView):
     """`POST` sends what the endpoint missed."""
 
+    needs_key = True
     rights = {"POST": "webhooks.operate"}
     takes = {"POST": Recovering}
     gives = {"POST": {202: RecoveryStarted}}

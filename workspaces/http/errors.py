@@ -121,6 +121,20 @@ class MediaTypeRefused(FiredoorError):
     status = 415
 
 
+class IdempotencyKeyMissing(FiredoorError):
+    """This deed is done under an `Idempotency-Key` only: done twice, it would be another one."""
+
+    code = "idempotency_key_missing"
+    status = 400
+    retry = "new_key"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Nothing was done: send this with an Idempotency-Key of your own, so that a lost "
+            "answer can be asked for again without doing it twice."
+        )
+
+
 class IdempotencyKeyInvalid(FiredoorError):
     """The `Idempotency-Key` header is no key."""
 

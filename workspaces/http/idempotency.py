@@ -52,7 +52,7 @@ def idempotent(work: Callable[..., Response]) -> Callable[..., HttpResponse]:
     anything outside the database, and may be called again after a deadlock. Refusals with 409 or
     410 are kept too, all others leave the key unused. The same key with another request gets
     422, and one that is still being answered 409 with `Retry-After`. Without a key the method
-    just runs, in a transaction.
+    just runs, in a transaction, unless the view says `needs_key`: then it is refused.
     """
 
     @wraps(work)
@@ -64,6 +64,8 @@ def idempotent(work: Callable[..., Response]) -> Callable[..., HttpResponse]:
             idempotency.bound_waiting()
             return fresh()
 
+        if view.key is None and view.needs_key:
+            raise errors.IdempotencyKeyMissing
         if view.key is None:
             return _told_once(view, _in_one_transaction(bounded, repeatable=False))
         sent = _sent(request)

@@ -84,6 +84,7 @@ class ApiSchema(AutoSchema):
                 HEADER,
                 {"type": "string", "minLength": 8, "maxLength": 255, "pattern": _KEY},
                 OpenApiParameter.HEADER,
+                required=getattr(self.view, "needs_key", False),
                 description=(
                     "Send the same request again with the same key, and it is answered again, "
                     "not done again, for 24 hours."

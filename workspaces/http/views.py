@@ -77,6 +77,7 @@ class WorkspaceView(ApiView):
     """
 
     rights: ClassVar[dict[str, str]] = {}
+    needs_key: ClassVar[bool] = False  # a deed that done twice would be two
     workspace: Workspace
     job_id: object = None  # set by work that made a job; kept with the answer
     told_once: dict[str, object] | None = None  # a secret: in the answer, not in what is kept of it

@@ -11,7 +11,7 @@ import pytest
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from jobs.models import Job
+from jobs.models import Job, Operation
 from jobs.sweep import sweep
 from tests.integration.api.conftest import Caller, problem
 from tests.integration.api.shapes import faults
@@ -66,12 +66,15 @@ def test_an_endpoint_is_made_and_its_secret_told_once(
     assert "hunter2" not in one.content.decode().replace("hunter2-in-the-url", "")
 
 
-def test_without_a_key_the_secret_is_told_too(
-    acme: Workspace, hook: Receiver, caller: Callers
-) -> None:
+def test_a_rotated_secret_is_told_once(acme: Workspace, hook: Receiver, caller: Callers) -> None:
     me = caller(Role.ADMIN)
     made = body(me.post("webhook-endpoints/", {"url": hook.url, "events": ["*"]}))
-    rotated = body(me.post(f"webhook-endpoints/{made['id']}/secret/rotate/", {}))
+    path = f"webhook-endpoints/{made['id']}/secret/rotate/"
+    rotated = body(me.post(path, {}, idempotency_key="rotate-1"))
+    again = me.post(path, {}, idempotency_key="rotate-1")
+    assert again["Idempotent-Replayed"] == "true"
+    assert body(again) == {**rotated, "secret": None}
+    assert EndpointSecret.objects.count() == 2
     assert rotated["secret"].startswith("whsec_")
     assert rotated["secret"] != made["secret"]
     assert [one["expires_at"] is None for one in rotated["secrets"]] == [True, False]
@@ -161,6 +164,26 @@ def test_the_list_is_narrowed(acme: Workspace, hook: Receiver, caller: Callers) 
     assert problem(me.get("webhook-deliveries/", {"state": "dead"}))["code"] == "input_invalid"
 
 
+def test_what_done_twice_would_be_two_deeds_needs_a_key(
+    acme: Workspace, hook: Receiver, caller: Callers
+) -> None:
+    me, one = caller(Role.ADMIN), failing(acme, endpoint(acme, hook), hook)
+    since = (timezone.now() - timedelta(hours=1)).isoformat()
+    deeds: dict[str, dict[str, Any]] = {
+        f"webhook-endpoints/{one.pk}/secret/rotate/": {},
+        f"webhook-endpoints/{one.pk}/recover/": {"since": since, "reason": "mended"},
+        f"webhook-deliveries/{deliveries()[0].pk}/redeliver/": {"reason": "mended"},
+    }
+    for path, said in deeds.items():
+        refused = problem(me.post(path, said))
+        assert (refused["status"], refused["code"]) == (400, "idempotency_key_missing"), path
+        assert refused["retry"] == "new_key"
+    assert (EndpointSecret.objects.count(), Job.objects.count()) == (1, 1)
+    assert Operation.objects.count() == 0
+    for number, (path, said) in enumerate(deeds.items()):
+        assert me.post(path, said, idempotency_key=f"the-deed-{number}").status_code in (200, 202)
+
+
 def test_it_is_sent_again_tested_and_recovered(
     acme: Workspace, hook: Receiver, caller: Callers
 ) -> None:
@@ -182,9 +205,10 @@ def test_it_is_sent_again_tested_and_recovered(
     stopped = me.post(f"operations/{body(first)['operation_id']}/stop/", {"reason": "enough"})
     assert stopped.status_code == 200
 
-    sent = me.post(f"webhook-deliveries/{mine.pk}/redeliver/", {"reason": "mended"})
+    again = f"webhook-deliveries/{mine.pk}/redeliver/"
+    sent = me.post(again, {"reason": "mended"}, idempotency_key="redeliver-1")
     assert (sent.status_code, body(sent)["status"]) == (202, "pending")
-    twice = me.post(f"webhook-deliveries/{mine.pk}/redeliver/", {"reason": "mended"})
+    twice = me.post(again, {"reason": "mended"}, idempotency_key="redeliver-2")
     assert problem(twice)["code"] == "webhook_delivery_in_flight"
     tried = me.post(f"webhook-endpoints/{one.pk}/test/")
     assert (tried.status_code, body(tried)["event_type"]) == (202, "webhook.test")
@@ -195,19 +219,21 @@ def test_it_is_sent_again_tested_and_recovered(
 
     caller(Role.ADMIN, name="boss").post(f"webhook-endpoints/{one.pk}/disable/")
     for address, said in (
-        (f"webhook-deliveries/{mine.pk}/redeliver/", {"reason": "mended"}),
+        (again, {"reason": "mended"}),
         (f"webhook-endpoints/{one.pk}/test/", {}),
         (path, asked),
     ):
-        assert problem(me.post(address, said))["code"] == "webhook_endpoint_disabled"
+        refused = me.post(address, said, idempotency_key=f"too-late-{len(address)}")
+        assert problem(refused)["code"] == "webhook_endpoint_disabled"
 
 
 def test_a_window_too_long_is_refused(acme: Workspace, hook: Receiver, caller: Callers) -> None:
     """W-68."""
     one = endpoint(acme, hook)
     since = (timezone.now() - timedelta(days=14, seconds=5)).isoformat()
+    said = {"since": since, "reason": "mended"}
     refused = caller().post(
-        f"webhook-endpoints/{one.pk}/recover/", {"since": since, "reason": "mended"}
+        f"webhook-endpoints/{one.pk}/recover/", said, idempotency_key="recover-1"
     )
     assert (refused.status_code, problem(refused)["code"]) == (422, "webhook_window_invalid")
 
