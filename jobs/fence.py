@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -150,6 +151,24 @@ class AttemptRecord:
 
     def params(self) -> dict[str, Any]:
         return {**self.__dict__, "outcome": self.outcome.value, "reason": self.reason[:300]}
+
+
+@dataclass(frozen=True)
+class Along:
+    """Rows of an author's own that a plain success writes in the very statement that ends its job.
+
+    Instead of the kind's ``after`` hooks, all of whose work ``writes`` must do: common table
+    expressions that read the ended job as ``j``. ``where`` is a condition on ``jobs_job``. Where it
+    does not hold, or anything else has to follow, ``otherwise`` is called before the job ends in
+    the usual way, hooks and all; it must be safe to call after ``writes`` was committed.
+    *Hole:* where the process dies, or an error strikes, between the handler's return and the end,
+    neither is done.
+    """
+
+    where: str
+    writes: str
+    params: Mapping[str, Any]
+    otherwise: Callable[[], None]
 
 
 @dataclass(frozen=True)

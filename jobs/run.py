@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from jobs import locks, transactions
 from jobs.effects import Call, perform
-from jobs.fence import Claim
+from jobs.fence import Along, Claim
 from jobs.journal import Journal
 from jobs.outcomes import EffectSeen, Meaning, classify
 from jobs.params import canonical
@@ -52,6 +52,7 @@ class Run:
         self.log = logging.getLogger(f"jobs.run.{spec.name}")
         self.cost: dict[str, Any] | None = None
         self.provider_request_id = ""
+        self.along: Along | None = None
         self._started = time.monotonic()
         self._inside = ""
         self._raised: tuple[BaseException | None, str] = None, ""

@@ -18,7 +18,7 @@ from django.conf import settings
 from django.db import connection, transaction
 from structlog.contextvars import bound_contextvars
 
-from jobs import ending, gates, moves, registry, shutdown, transactions
+from jobs import along, ending, gates, moves, registry, shutdown, transactions
 from jobs.backoff import LONGEST
 from jobs.errors import ParamsInvalid
 from jobs.failure import Evidence, evidence_of
@@ -147,6 +147,12 @@ def _interrupted(run: Run, error: BaseException) -> None:
 
 def _succeeded(run: Run, result: str) -> None:
     claim = run.claim
+    if run.along is not None:
+        record = _record(run, AttemptOutcome.SUCCEEDED)
+        if ended := along.ended(run, run.along, result, record):
+            logger.info("job.attempt_closed", extra={"state": ended.state.value})
+            return
+        run.along.otherwise()
     # A step that is still started may have become open by the time this is written.
     doubtful = run.journal.has_started_steps()
     follows = doubtful or claim.fence.attempt > 1 or ending.something_follows_success(claim)

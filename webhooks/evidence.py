@@ -11,8 +11,9 @@ from django.db import DatabaseError
 
 from jobs.kinds import Run
 from webhooks.egress import Reply
-from webhooks.models import DeliveryAttempt, WebhookDelivery
+from webhooks.models import DeliveryAttempt
 from webhooks.outcome import Outcome
+from webhooks.parcels import Parcel
 from webhooks.states import Trigger
 from workspaces.redaction import scrub
 
@@ -32,16 +33,16 @@ HEADERS = (
 )
 
 
-def keep(
-    run: Run, delivery: WebhookDelivery, reply: Reply, outcome: Outcome, trigger: Trigger
-) -> None:
-    """Write down what a request brought. Never raises: a message that was taken stays taken."""
-    row = DeliveryAttempt(
-        delivery=delivery,
+def of(
+    run: Run, parcel: Parcel, reply: Reply, outcome: Outcome, trigger: Trigger
+) -> DeliveryAttempt:
+    """What a request brought, to be kept."""
+    return DeliveryAttempt(
+        delivery_id=parcel.delivery_id,
         job_id=run.job_id,
         number=run.attempt,
         trigger=trigger,
-        url=delivery.endpoint.url,
+        url=parcel.url,
         code=outcome.code[:20],
         status_code=reply.status,
         headers={
@@ -50,10 +51,14 @@ def keep(
         excerpt=excerpt_of(reply.excerpt),
         milliseconds=round(reply.seconds * 1000),
     )
+
+
+def keep(row: DeliveryAttempt) -> None:
+    """Write it down. Never raises: a message that was taken stays taken."""
     try:
         DeliveryAttempt.objects.bulk_create([row], ignore_conflicts=True)
     except DatabaseError:
-        logger.warning("webhooks.evidence_lost", extra={"delivery_id": str(delivery.pk)})
+        logger.warning("webhooks.evidence_lost", extra={"delivery_id": str(row.delivery_id)})
 
 
 def excerpt_of(raw: bytes) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 import time
+import uuid
 from datetime import timedelta
 from typing import Any
 
@@ -21,12 +22,14 @@ from jobs.states import Verb
 from webhooks import endings, evidence
 from webhooks.egress import Reply, UrlRefused, send, target_of
 from webhooks.lanes import keep_lane
-from webhooks.models import GATE, Message, WebhookDelivery
+from webhooks.models import GATE, WebhookDelivery
 from webhooks.outcome import Outcome, outcome_of, refused_by_us, wait_before_next
+from webhooks.parcels import Parcel, loaded
 from webhooks.requests import headers_of
 from webhooks.sealing import Unsealable
 from webhooks.signing import SecretInvalid
 from webhooks.states import FAST, DeliveryState, EndpointState, Trigger
+from webhooks.success import along
 
 MOST_REQUESTS = 3
 AT_ONCE = 4
@@ -65,50 +68,46 @@ def deliver(
     run: Run, *, endpoint_id: str, delivery_id: str, trigger: str = "automatic"
 ) -> dict[str, Any]:
     """Send a message once, and say what came of it. What is not open any more is not sent."""
-    rows = WebhookDelivery.objects.select_related("endpoint", "message")
-    delivery = rows.get(pk=delivery_id)
-    endpoint = delivery.endpoint
-    if delivery.job_id not in (None, run.job_id) or delivery.status != DeliveryState.OPEN:
+    parcel = loaded(uuid.UUID(delivery_id))
+    if parcel.job_id not in (None, run.job_id) or parcel.status != DeliveryState.OPEN:
         return {"code": "superseded"}
-    if endpoint.state == EndpointState.DISABLED:
+    if parcel.state == EndpointState.DISABLED:
         return {"code": "not_sent"}
-    reply, outcome = _tried(run, delivery)
-    evidence.keep(run, delivery, reply, outcome, Trigger(trigger))
+    reply, outcome = _tried(run, parcel)
+    row = evidence.of(run, parcel, reply, outcome, Trigger(trigger))
+    if outcome.ok:
+        run.along = along(row)
+    else:
+        evidence.keep(row)
     if trigger == Trigger.AUTOMATIC:
-        keep_lane(endpoint, outcome.code, reply.seconds)
+        keep_lane(parcel, outcome.code, reply.seconds)
     if outcome.ok:
         return {"code": outcome.code, "status": reply.status}
-    raise _failure(run, delivery, outcome, Trigger(trigger))
+    raise _failure(run, parcel, outcome, Trigger(trigger))
 
 
-def _tried(run: Run, delivery: WebhookDelivery) -> tuple[Reply, Outcome]:
-    endpoint, message = delivery.endpoint, delivery.message
+def _tried(run: Run, parcel: Parcel) -> tuple[Reply, Outcome]:
     nothing = Reply(code="config", sent=False, seconds=0.0)
     try:
-        target = target_of(endpoint.url, allow_http=settings.WEBHOOK_ALLOW_HTTP)
-        headers = headers_of(endpoint, message, int(time.time()), run.attempt, run.traceparent)
+        target = target_of(parcel.url, allow_http=settings.WEBHOOK_ALLOW_HTTP)
+        headers = headers_of(parcel, int(time.time()), run.attempt, run.traceparent)
     except (UrlRefused, Unsealable, SecretInvalid, ValueError):
         return nothing, refused_by_us("config")
-    reply = send(target, headers, _body(message), allow=settings.WEBHOOK_ALLOW_NETWORKS)
+    reply = send(target, headers, parcel.body, allow=settings.WEBHOOK_ALLOW_NETWORKS)
     return reply, outcome_of(reply, timezone.now())
 
 
-def _body(message: Message) -> bytes:
-    return bytes(message.body)
-
-
 def _failure(
-    run: Run, delivery: WebhookDelivery, outcome: Outcome, trigger: Trigger
+    run: Run, parcel: Parcel, outcome: Outcome, trigger: Trigger
 ) -> NotDelivered | NotTaken:
     """What the attempt ends with. Neither address nor body is in its words."""
     words = f"{outcome.sentence} [{outcome.code}]"
     if trigger is Trigger.MANUAL or not outcome.again:
         return NotTaken(words)
-    endpoint = delivery.endpoint
     spread = random.uniform(0.0, SPREAD)  # noqa: S311
-    wait = wait_before_next(run.claim.failures, spread, outcome.retry_after, endpoint.delays)
+    wait = wait_before_next(run.claim.failures, spread, outcome.retry_after, parcel.delays)
     if outcome.throttled:
-        gates.close(endpoint.workspace_id, endpoint.gate, seconds=wait, reason=words)
+        gates.close(parcel.workspace_id, parcel.gate, seconds=wait, reason=words)
     return NotDelivered(words, delay=wait)
 
 

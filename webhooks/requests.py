@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from webhooks.models import Endpoint, EndpointSecret, Message
+from webhooks.models import Endpoint, EndpointSecret
+from webhooks.parcels import Parcel
 from webhooks.sealing import unseal, unseal_headers
 from webhooks.signing import sign
 
@@ -51,20 +52,18 @@ def live_secrets(endpoint: Endpoint) -> list[EndpointSecret]:
     return list(endpoint.secrets.filter(live).order_by("-created_at", "-pk"))
 
 
-def headers_of(
-    endpoint: Endpoint, message: Message, timestamp: int, attempt: int, traceparent: str
-) -> dict[str, str]:
+def headers_of(parcel: Parcel, timestamp: int, attempt: int, traceparent: str) -> dict[str, str]:
     """All headers of one request. Raises Unsealable, and what ``sign`` raises."""
-    secrets = [unseal(one.sealed) for one in live_secrets(endpoint)]
-    signature = sign(secrets, message.pk, timestamp, bytes(message.body))
+    secrets = [unseal(sealed) for sealed in parcel.secrets]
+    signature = sign(secrets, parcel.message_id, timestamp, parcel.body)
     trace = {"traceparent": traceparent} if traceparent else {}
     return {
-        **{name.lower(): value for name, value in unseal_headers(endpoint.headers).items()},
+        **{name.lower(): value for name, value in unseal_headers(parcel.headers).items()},
         "content-type": "application/json",
         "user-agent": AGENT,
         "accept": "*/*",
         "accept-encoding": "identity",
-        "webhook-id": message.pk,
+        "webhook-id": parcel.message_id,
         "webhook-timestamp": str(timestamp),
         "webhook-signature": signature,
         "webhook-attempt": str(attempt),

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from django.conf import settings
@@ -16,7 +17,12 @@ class Unsealable(Exception):
 
 
 def _box() -> MultiFernet:
-    return MultiFernet([Fernet(key) for key in settings.WEBHOOK_SEALING_KEYS])
+    return _of(tuple(settings.WEBHOOK_SEALING_KEYS))
+
+
+@lru_cache(maxsize=1)
+def _of(keys: tuple[str, ...]) -> MultiFernet:
+    return MultiFernet([Fernet(key) for key in keys])
 
 
 def seal(text: str) -> str:

@@ -10,7 +10,16 @@ a job final asks ``OPEN`` in the same statement.
 """
 
 from jobs.moves.claiming import claim
-from jobs.moves.ending import ask_cancel, bury, cancel_queued, defer, end, retry_later, succeed
+from jobs.moves.ending import (
+    ask_cancel,
+    bury,
+    cancel_queued,
+    defer,
+    end,
+    retry_later,
+    succeed,
+    succeed_along,
+)
 from jobs.moves.evidence import observe, resolve
 from jobs.moves.incoming import carry_step, insert, insert_many, insert_successor
 from jobs.moves.running import (
@@ -56,6 +65,7 @@ __all__ = [
     "resolve",
     "retry_later",
     "succeed",
+    "succeed_along",
     "take_due",
     "take_gate_shares",
     "take_shares",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import uuid
+from functools import lru_cache
 
-from jobs.fence import AttemptRecord, Ended, Fence
+from jobs.fence import Along, AttemptRecord, Ended, Fence
 from jobs.moves.phrases import MINE, OPEN
 from jobs.statements import Fenced, send
 from jobs.states import Cause, State, WaitReason
@@ -74,6 +75,28 @@ def succeed(fence: Fence, *, result: str, record: AttemptRecord) -> Ended | None
         kept = {"cost": record.cost, "provider_request_id": record.provider_request_id}
         return _ended(_SUCCEED_SILENTLY.send(fence.params(result=result, **kept)))
     return _ended(_SUCCEED.send(fence.params(result=result, **record.params())))
+
+
+def succeed_along(
+    fence: Fence, *, result: str, record: AttemptRecord, along: Along
+) -> Ended | None:
+    """Close an attempt, and write an author's rows with it; PostgreSQL only.
+
+    None: not mine, closed by me before, or the author's condition does not hold.
+    """
+    params = fence.params(result=result, **along.params, **record.params())
+    rows = send(_along(along.where, along.writes), params)
+    return _ended(rows[0]) if rows else None
+
+
+@lru_cache(maxsize=32)
+def _along(where: str, writes: str) -> str:
+    """The statement that succeeds silently, with the author's condition and expressions in it."""
+    silent = _SUCCEED_SILENTLY
+    return (
+        f"WITH j AS ({silent.update} AND {where} RETURNING *), "
+        f"c AS ({silent.child} RETURNING 1), {writes} SELECT {silent.answer} FROM j"
+    )
 
 
 def end(

@@ -30,7 +30,7 @@ from tests.integration.webhooks.scene import (
     tell,
 )
 from tests.support.receiver import Receiver, Says
-from webhooks import endpoints, requests
+from webhooks import endpoints, evidence, requests, success
 from webhooks.models import DeliveryAttempt, Endpoint, EndpointSecret, Message, WebhookDelivery
 from webhooks.sealing import unseal
 from workspaces.actors import SYSTEM
@@ -439,3 +439,34 @@ def test_evidence_that_cannot_be_written_repeats_no_request(
     monkeypatch.setattr(DeliveryAttempt.objects, "bulk_create", fails)
     assert attempt(delivery()).status == "succeeded"
     assert len(hook.got) == 1
+
+
+def test_a_success_whose_statement_fails_is_written_in_the_usual_way(
+    acme: Workspace, hook: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    endpoint(acme, hook)
+    tell(acme)
+    broken = success._WRITES.replace("status = 'succeeded'", "status = (1 / 0)::text")
+    monkeypatch.setattr(success, "_WRITES", broken)
+    mine = attempt(delivery())
+    assert (mine.status, codes(mine), len(hook.got)) == ("succeeded", ["ok"], 1)
+
+
+def test_a_success_is_kept_by_the_statement_that_ends_its_job(
+    acme: Workspace, hook: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All that the usual way keeps of it, which is not gone."""
+    one = endpoint(acme, hook)
+    hook.answers(Says(202, {"x-request-id": "r-1"}, b"taken"))
+    tell(acme)
+    monkeypatch.setattr(evidence, "keep", None)
+    mine = attempt(delivery())
+    (row,) = DeliveryAttempt.objects.filter(delivery=mine)
+    job = job_of(mine)
+    assert (mine.status, mine.finished_at) == ("succeeded", job.finished_at)
+    assert job.result == {"code": "ok", "status": 202}
+    assert (row.job_id, row.number, row.trigger, row.url) == (job.pk, 1, "automatic", one.url)
+    assert (row.code, row.status_code, row.excerpt) == ("ok", 202, "taken")
+    assert row.headers["x-request-id"] == "r-1"
+    assert row.milliseconds >= 0
+    assert row.ended_at is not None
