@@ -1,8 +1,9 @@
 """How an endpoint of webhooks opens an alert, and when that ends.
 
 Guarantee: one open alert per endpoint, from its first final failure until it takes something
-again; later failures are counted in it. Events may come late, twice and out of order: each looks
-at what the bus has told of the endpoint since, and an older one changes nothing.
+again; later failures are counted in it. A second one from when so many messages wait for it that
+further ones are skipped until half of them have gone. Events may come late, twice and out of
+order: each looks at what the bus has told of the endpoint since, and an older one changes nothing.
 """
 
 from __future__ import annotations
@@ -22,14 +23,22 @@ if TYPE_CHECKING:
 
 RULE = "webhook_endpoint"
 CAUSE = "webhook.failing"
+FULL_CAUSE = "webhook.full"
 WELL = "webhook.endpoint_active"
 GIVEN_UP = "webhook.endpoint_disabled"
+FULL = "webhook.endpoint_full"
+DRAINED = "webhook.endpoint_drained"
 BY_HAND = "manual"
 
 
 def look_at(event: Event) -> None:
     """Open, count in, make graver or end the alert of the endpoint that the event is about."""
-    if event.type == WELL:
+    if event.type == DRAINED:
+        _end(event, "Few enough wait for the endpoint again, so that none is skipped.")
+    elif event.type == FULL:
+        if not _later(event).filter(type=DRAINED).exists():
+            _join(event)
+    elif event.type == WELL:
         _end(event, "The endpoint takes messages again.")
     elif event.type == GIVEN_UP and event.data["reason"] in (BY_HAND, "workspace_closed"):
         _end(event, "Somebody disabled the endpoint.")
@@ -44,9 +53,14 @@ def _later(event: Event) -> QuerySet[Event]:
 def _open_one(event: Event) -> QuerySet[Alert]:
     return Alert.objects.filter(
         workspace_id=event.workspace_id,
-        cause_key=f"{CAUSE}/{event.subject}",
+        cause_key=_cause_key(event),
         state=AlertState.OPEN,
     )
+
+
+def _cause_key(event: Event) -> str:
+    cause = FULL_CAUSE if event.type in (FULL, DRAINED) else CAUSE
+    return f"{cause}/{event.subject}"
 
 
 def _end(event: Event, resolution: str) -> None:
@@ -75,15 +89,15 @@ def _join(event: Event) -> None:
 
 
 def _fresh(event: Event) -> Alert:
-    given_up = event.type == GIVEN_UP
-    what = "was disabled" if given_up else "does not take its messages"
+    severity, what, summary = _WORDS[event.type]
+    code = f" ({event.data['code']})" if event.data["code"] else ""
     return Alert(
         workspace_id=event.workspace_id,
         rule=RULE,
-        cause_key=f"{CAUSE}/{event.subject}",
-        severity=Severity.ERROR if given_up else Severity.WARNING,
-        title=f"Webhook endpoint {event.data['host']} {what} ({event.data['code']})"[:300],
-        summary=_GIVEN_UP if given_up else _FAILING,
+        cause_key=_cause_key(event),
+        severity=severity,
+        title=f"Webhook endpoint {event.data['host']} {what}{code}"[:300],
+        summary=summary,
         runbook="docs/guides/webhooks.md",
     )
 
@@ -101,3 +115,13 @@ _GIVEN_UP = (
     "Nothing is sent to it any more; events are kept as skipped. Once its receiver is mended, "
     "enable it, and recover what was missed."
 )
+_SKIPPING = (
+    "More waits for it than may wait, so new events are kept as skipped and not sent. It takes "
+    "about four messages a second: see whether it answers quickly, or subscribe it to fewer "
+    "events. Recover what was skipped once this alert has ended."
+)
+_WORDS = {
+    "webhook.endpoint_failing": (Severity.WARNING, "does not take its messages", _FAILING),
+    GIVEN_UP: (Severity.ERROR, "was disabled", _GIVEN_UP),
+    FULL: (Severity.ERROR, "is sent more than it takes: new messages are skipped", _SKIPPING),
+}

@@ -33,9 +33,15 @@ def on_ending(event: Event) -> None:
     settle(UUID(event.subject))
 
 
-@receives("webhook.endpoint_failing", "webhook.endpoint_disabled", "webhook.endpoint_active")
+@receives(
+    "webhook.endpoint_failing",
+    "webhook.endpoint_disabled",
+    "webhook.endpoint_active",
+    "webhook.endpoint_full",
+    "webhook.endpoint_drained",
+)
 def on_endpoint(event: Event) -> None:
-    """An endpoint of webhooks fails, was given up, or is well again."""
+    """An endpoint of webhooks fails, was given up or skips, or is well again."""
     endpoints.look_at(event)
 
 

@@ -15,6 +15,7 @@ class WebhooksConfig(AppConfig):
         import webhooks.receivers  # noqa: F401  the import is the registration
         from jobs.recovery import item_verbs
         from jobs.sweep import hourly
+        from webhooks.backlog import look_again
         from webhooks.closing import stop_endpoints
         from webhooks.recover import VERB
         from webhooks.retention import prune
@@ -22,4 +23,5 @@ class WebhooksConfig(AppConfig):
 
         item_verbs.register(VERB)
         hourly.connect(prune)
+        hourly.connect(look_again)
         closing.register("webhooks", close=stop_endpoints)

@@ -2,35 +2,35 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterable
 
-from django.db.models import Exists, OuterRef
 from django.db.models.functions import Now
 
 from jobs.enqueue import enqueue_many
 from jobs.models import Job
+from webhooks import backlog
 from webhooks.kinds import deliver
 from webhooks.models import Endpoint, Message, WebhookDelivery
 from webhooks.states import DeliveryState, EndpointState, Trigger
 from workspaces.actors import SYSTEM, Actor
 
-WAITING_LIMIT = 10_000
-"""Deliveries of an endpoint that may wait; from then on they are skipped, and can be recovered."""
-
 
 def make_deliveries(message: Message, endpoints: Iterable[Endpoint]) -> None:
     """One for each endpoint, in the caller's transaction; those that are there are left alone.
 
-    A disabled endpoint gets a row that says ``skipped``, and so does one with too many waiting.
+    A disabled endpoint gets a row that says ``skipped``, and so does one with too many waiting,
+    which an alert tells of.
     """
     given = list(endpoints)
-    full = _full(given)
+    full = backlog.full(given)
     fresh = [_new(message, endpoint, full=endpoint.pk in full) for endpoint in given]
     WebhookDelivery.objects.bulk_create(fresh, ignore_conflicts=True)
     mine = [one.pk for one in fresh if one.status == DeliveryState.OPEN]
     made = WebhookDelivery.objects.filter(pk__in=mine, job_id=None).select_related("endpoint")
     send(list(made.order_by("pk")), Trigger.AUTOMATIC)
+    for endpoint in given:
+        if endpoint.pk in full and endpoint.state != EndpointState.DISABLED:
+            backlog.say_full(endpoint)
 
 
 def _new(message: Message, endpoint: Endpoint, *, full: bool) -> WebhookDelivery:
@@ -42,14 +42,6 @@ def _new(message: Message, endpoint: Endpoint, *, full: bool) -> WebhookDelivery
         status=DeliveryState.SKIPPED if skipped else DeliveryState.OPEN,
         finished_at=Now() if skipped else None,
     )
-
-
-def _full(endpoints: list[Endpoint]) -> set[uuid.UUID]:
-    """Those with as many waiting as may wait; each is counted no further than that."""
-    waiting = WebhookDelivery.objects.filter(endpoint=OuterRef("pk"), status=DeliveryState.OPEN)
-    last = waiting.order_by().values("pk")[WAITING_LIMIT - 1 : WAITING_LIMIT]
-    rows = Endpoint.objects.filter(pk__in=[one.pk for one in endpoints])
-    return set(rows.filter(Exists(last)).values_list("pk", flat=True))
 
 
 def send(

@@ -30,6 +30,7 @@ class Endpoint(models.Model):
     ``failures`` are the deliveries that died since its last 2xx, ``first_failed_at`` and
     ``last_failed_at`` the first and last of them. ``headers`` are the tenant's own, sealed.
     ``delays`` (seconds, null for the kind's) are the waits before the second and third request.
+    ``full_said_at`` is when it was last said that too many wait for it; null while that is not so.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
@@ -50,6 +51,7 @@ class Endpoint(models.Model):
     failures = models.IntegerField(default=0)
     first_failed_at = models.DateTimeField(null=True, blank=True)
     last_failed_at = models.DateTimeField(null=True, blank=True)
+    full_said_at = models.DateTimeField(null=True, blank=True)
     actor = models.CharField(max_length=150)
     created_at = models.DateTimeField(db_default=Now())
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 OWN = deliver.name.partition(".")[0] + "."
 """Kinds of this app: what becomes of a delivery is never told by another one."""
-ALERT_OF_ENDPOINT = "webhook.failing/"
-"""How the alert about an endpoint names its cause."""
+ALERTS_OF_ENDPOINT = ("webhook.failing/", "webhook.full/")
+"""How the alerts about an endpoint name their cause."""
 
 
 @receives(*CATALOGUE, wants=wants_successes)
@@ -41,8 +41,9 @@ def _subscribed(event: Event) -> Iterable[Endpoint]:
 
 
 def _is_about(event: Event, endpoint: Endpoint) -> bool:
-    """Whether it is the alert about this very endpoint, which could not take it."""
-    return bool(event.data.get("cause_key") == f"{ALERT_OF_ENDPOINT}{endpoint.pk}")
+    """Whether it is an alert about this very endpoint, which could not take it."""
+    mine = [f"{cause}{endpoint.pk}" for cause in ALERTS_OF_ENDPOINT]
+    return event.data.get("cause_key") in mine
 
 
 def _message(event: Event) -> Message:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from django.db import transaction
 from django.db.models import Exists, OuterRef, QuerySet
 from django.utils import timezone
 
@@ -84,25 +85,32 @@ def recover(
     attempt = audit.Attempt(
         who, action, endpoint.workspace_id, "webhook_endpoint", endpoint.pk, reason, request_id
     )
-    with audit.attempted(attempt):
+    with audit.attempted(attempt), transaction.atomic():
         require(who, "webhooks.operate", endpoint.workspace_id)
         end = until or timezone.now()
         _check_window(since, end)
-        refuse_disabled(endpoint)
-        _refuse_second(endpoint)
-    rows = _missed(endpoint, since, end, skipped=include_skipped)
-    total = rows.count()
+        locked_one = Endpoint.objects.select_for_update(no_key=True).get(pk=endpoint.pk)
+        refuse_disabled(locked_one)  # locked: of two at the same moment the second one sees it
+        _refuse_second(locked_one)
+        matching, total = _matching(endpoint, since, end, skipped=include_skipped)
+        operation = draft(endpoint.workspace, NAME, actor=who, matching=matching, care=Care())
+        started = start(operation.pk, actor=who, reason=reason, request_id=request_id)
+    return Recovery(started, total - started.selected)
+
+
+def _matching(
+    endpoint: Endpoint, since: datetime, end: datetime, *, skipped: bool
+) -> tuple[str, int]:
+    """The filter of as many as one operation holds, the oldest, and how many there are in all."""
+    rows = _missed(endpoint, since, end, skipped=skipped)
     last = rows.values_list("created_at", flat=True)[ITEMS_LIMIT : ITEMS_LIMIT + 1].first()
     words = {
         "endpoint": str(endpoint.pk),
         "since": since.isoformat(),
         "until": (last or end).isoformat(),
-        **({"skipped": "yes"} if include_skipped else {}),
+        **({"skipped": "yes"} if skipped else {}),
     }
-    matching = ",".join(f"{name}={value}" for name, value in words.items())
-    operation = draft(endpoint.workspace, NAME, actor=who, matching=matching, care=Care())
-    started = start(operation.pk, actor=who, reason=reason, request_id=request_id)
-    return Recovery(started, total - started.selected)
+    return ",".join(f"{name}={value}" for name, value in words.items()), rows.count()
 
 
 def _check_window(since: datetime, until: datetime) -> None:

@@ -21,6 +21,7 @@ from jobs.recovery.operation import stop
 from jobs.recovery.retry import retry
 from jobs.testing import drain
 from tests.integration.bulk_scene import actor, member, turns
+from tests.integration.kernel.sessions import at_once
 from tests.integration.webhooks.scene import (
     attempt,
     attempts,
@@ -220,7 +221,7 @@ def test_skipped_ones_are_recovered_if_asked_for(acme: Workspace, hook: Receiver
     endpoints.enable(one.pk, actor=SYSTEM)
     with pytest.raises(NothingEligible):
         recovered(one)
-    Operation.objects.all().update(state="stopped", finished_at=Now())
+    assert not Operation.objects.exists(), "what was not started is not in the way"
     found = recovered(one, include_skipped=True)
     turns(found.operation)
     probe()
@@ -237,6 +238,14 @@ def test_only_one_recovery_at_a_time(acme: Workspace, hook: Receiver) -> None:
     assert refused.value.members == {"operation_id": str(found.operation.pk)}
     stop(found.operation.pk, actor=SYSTEM, reason=WHY)
     assert recovered(one).operation.pk != found.operation.pk
+
+
+def test_of_two_recoveries_at_the_same_moment_one_begins(acme: Workspace, hook: Receiver) -> None:
+    """W-66."""
+    one = failing(acme, endpoint(acme, hook), hook)
+    results = at_once(*[lambda: recovered(one)] * 3)
+    assert [type(each) for each in results].count(RecoverRunning) == 2
+    assert Operation.objects.count() == 1
 
 
 @both

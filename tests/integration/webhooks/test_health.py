@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from alerts.models import Alert
 from jobs import runner
 from jobs.events import deliver_now
-from jobs.models import Event, Gate, Job
+from jobs.models import Event, Gate, Job, Upkeep
 from jobs.sweep import sweep
 from tests.integration.kernel.sessions import at_once
 from tests.integration.webhooks.scene import (
@@ -29,7 +29,7 @@ from tests.integration.webhooks.scene import (
     tell,
 )
 from tests.support.receiver import Receiver, Says
-from webhooks import endpoints, making
+from webhooks import backlog, endpoints
 from webhooks.errors import EnabledTooSoon
 from webhooks.models import Endpoint, WebhookDelivery
 from workspaces import closing
@@ -44,6 +44,12 @@ def ago(one: Endpoint, **columns: float) -> None:
     """Let moments of an endpoint lie so many hours back."""
     changes = {name: Now() - timedelta(hours=hours) for name, hours in columns.items()}
     Endpoint.objects.filter(pk=one.pk).update(**changes)
+
+
+def hour_passes() -> None:
+    """The pass that looks after what happens once an hour."""
+    Upkeep.objects.filter(name="prune").delete()
+    sweep()
 
 
 def events_of(one: Endpoint) -> list[str]:
@@ -331,7 +337,7 @@ def test_a_death_of_waiting_says_nothing_about_the_endpoint(
 def test_what_is_too_much_is_skipped_and_can_be_recovered(
     acme: Workspace, hook: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(making, "WAITING_LIMIT", 3)
+    monkeypatch.setattr(backlog, "WAITING_LIMIT", 3)
     endpoint(acme, hook)
     other = endpoint(acme, hook, events=["job.cancelled"])
     for _ in range(5):
@@ -342,6 +348,52 @@ def test_what_is_too_much_is_skipped_and_can_be_recovered(
     attempts(deliveries()[0])
     tell(acme)
     assert deliveries()[-1].status == "open"
+
+
+@both
+def test_that_messages_are_skipped_is_said_once_and_taken_back_when_few_wait(
+    acme: Workspace, hook: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backlog, "WAITING_LIMIT", 4)
+    one = endpoint(acme, hook, events=[TOLD, "alert.opened"])
+    other = endpoint(acme, hook, events=["alert.opened"])
+    for _ in range(4):
+        tell(acme)
+    assert not Alert.objects.exists(), "none is skipped yet"
+    for _ in range(3):
+        tell(acme)
+    assert events_of(one) == ["webhook.endpoint_full"], "once within the hour"
+    assert (alert().severity, alert().count) == ("error", 1)
+    assert "new messages are skipped" in alert().title
+    assert "hunter2" not in f"{alert().title}{alert().summary}{alert().trace}"
+    told = WebhookDelivery.objects.filter(message__type="alert.opened")
+    assert [each.endpoint_id for each in told] == [other.pk], "of itself it is told nothing"
+
+    ago(one, full_said_at=2)
+    tell(acme)
+    assert (alert().count, events_of(one)) == (2, ["webhook.endpoint_full"] * 2)
+    hour_passes()
+    assert alert().count == 2, "as many wait as before"
+    mine = [each for each in deliveries() if each.endpoint_id == one.pk]
+    for each in mine[:3]:
+        attempts(each)
+    hour_passes()
+    assert events_of(one)[-1] == "webhook.endpoint_drained"
+    assert Alert.objects.get(rule="webhook_endpoint").state == "resolved"
+    hour_passes()
+    assert events_of(one).count("webhook.endpoint_drained") == 1
+
+
+@both
+def test_a_disabled_endpoint_skips_without_an_alarm(
+    acme: Workspace, hook: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backlog, "WAITING_LIMIT", 1)
+    one = endpoint(acme, hook)
+    tell(acme)
+    endpoints.disable(one.pk, actor=SYSTEM)
+    tell(acme)
+    assert (deliveries()[-1].status, Alert.objects.exists()) == ("skipped", False)
 
 
 @both

@@ -1,0 +1,143 @@
+"""A recovery of webhooks among real workers, one of which is killed. Counted at the receiver."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from datetime import timedelta
+from ipaddress import ip_network
+
+import pytest
+from django.db.models.functions import Now
+from django.utils import timezone
+from pytest_django import Settings
+
+from jobs.models import Job, Operation, OperationItem
+from jobs.models.ids import uuid7
+from tests.acceptance.stack import Stack
+from tests.acceptance.watching import kill
+from tests.support.receiver import Receiver, receiver
+from tests.waiting import wait_until
+from webhooks import bodies, endpoints
+from webhooks.models import Endpoint, Message, WebhookDelivery
+from webhooks.recover import recover
+from workspaces.actors import SYSTEM
+from workspaces.models import Workspace
+
+MANY = 80
+
+
+@pytest.fixture
+def hook(settings: Settings) -> Iterator[Receiver]:
+    settings.WEBHOOK_ALLOW_HTTP = True
+    settings.WEBHOOK_ALLOW_NETWORKS = [ip_network("127.0.0.0/8")]
+    with receiver() as one:
+        yield one
+
+
+def missed(workspace: Workspace, endpoint: Endpoint, count: int) -> None:
+    """So many deliveries that died an hour ago, a millisecond apart, each with its dead letter."""
+    began = timezone.now() - timedelta(hours=1)
+    messages, deliveries, jobs = [], [], []
+    for number in range(count):
+        at = began + timedelta(milliseconds=number)
+        message_id, delivery_id, job_id = bodies.new_id(), uuid7(), uuid7()
+        body = bodies.written(message_id, "job.retried", at, {"sequence": number})
+        messages.append(Message(id=message_id, workspace=workspace, type="job.retried", body=body))
+        deliveries.append(
+            WebhookDelivery(
+                id=delivery_id,
+                workspace=workspace,
+                endpoint=endpoint,
+                message_id=message_id,
+                status="dead",
+                job_id=job_id,
+                sends=1,
+                created_at=at,
+                finished_at=at,
+            )
+        )
+        jobs.append(_letter(workspace, endpoint, delivery_id, job_id))
+    for rows in (messages, deliveries, jobs):
+        type(rows[0])._default_manager.bulk_create(rows, batch_size=1000)
+
+
+def _letter(workspace: Workspace, endpoint: Endpoint, delivery_id: object, job_id: object) -> Job:
+    return Job(
+        id=job_id,
+        root_id=job_id,
+        workspace=workspace,
+        kind="webhooks.deliver",
+        key=f"delivery:{delivery_id}:0",
+        params={
+            "endpoint_id": str(endpoint.pk),
+            "delivery_id": str(delivery_id),
+            "trigger": "automatic",
+        },
+        params_digest="",
+        queue=endpoint.lane,
+        gate=endpoint.gate,
+        state="dead",
+        cause="exhausted",
+        attempt=3,
+        failures=3,
+        actor="system",
+        finished_at=Now(),
+    )
+
+
+def outcomes(operation: Operation) -> Counter[str]:
+    rows = OperationItem.objects.filter(operation=operation)
+    return Counter(rows.values_list("outcome", flat=True))
+
+
+def engine_of(operation: Operation) -> Job:
+    return Job.objects.get(
+        pk=Operation.objects.values_list("job_id", flat=True).get(pk=operation.pk)
+    )
+
+
+def kill_its_worker(operation: Operation) -> None:
+    """SIGKILL the process that does the items; its lease is over at once."""
+    wait_until(lambda: engine_of(operation).worker != "", 60, "somebody does the items")
+    engine = engine_of(operation)
+    kill(int(engine.worker.split("/")[3]))
+    Job.objects.filter(pk=engine.pk, state="running").update(
+        lease_until=Now() - timedelta(seconds=1)
+    )
+
+
+def jobs_of(endpoint: Endpoint) -> Counter[str]:
+    """How many jobs each delivery had."""
+    rows = Job.objects.filter(gate=endpoint.gate).values_list("params", flat=True)
+    return Counter(params["delivery_id"] for params in rows)
+
+
+def test_a_recovery_whose_worker_is_killed_sends_each_once(
+    stack: Stack, workspace: Workspace, hook: Receiver
+) -> None:
+    """W-65."""
+    one = endpoints.create(workspace, url=hook.url, events=["job.dead"], actor=SYSTEM)[0]
+    missed(workspace, one, MANY)
+    since = timezone.now() - timedelta(hours=2)
+    found = recover(one.pk, since=since, actor=SYSTEM, reason="the receiver is mended")
+    operation = found.operation
+    assert (operation.selected, found.left) == (MANY, 0)
+    wait_until(lambda: outcomes(operation)["done"] >= MANY // 4, 60, "it is in the middle")
+    kill_its_worker(operation)
+    finished = Operation.objects.filter(pk=operation.pk, state="finished")
+    wait_until(finished.exists, 120, "it has finished")
+    taken = WebhookDelivery.objects.filter(endpoint=one, status="succeeded")
+    wait_until(lambda: taken.count() == MANY, 120, "all are taken")
+
+    assert outcomes(operation) == {"done": MANY}
+    engine = engine_of(operation)
+    assert (engine.state, engine.result) == (
+        "succeeded",
+        {"pending": 0, "done": MANY, "skipped": 0, "failed": 0},
+    )
+    assert engine.losses >= 1, "its worker was lost in the middle"
+    assert set(jobs_of(one).values()) == {2}, "the dead one and one successor"
+    assert Counter(hook.ids).most_common(1)[0][1] == 1
+    assert len(hook.got) == MANY
+    assert not WebhookDelivery.objects.filter(endpoint=one).exclude(sends=2).exists()
