@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections import Counter
 from collections.abc import Iterator
 from datetime import timedelta
@@ -58,11 +59,14 @@ def missed(workspace: Workspace, endpoint: Endpoint, count: int) -> None:
             )
         )
         jobs.append(_letter(workspace, endpoint, delivery_id, job_id))
-    for rows in (messages, deliveries, jobs):
-        type(rows[0])._default_manager.bulk_create(rows, batch_size=1000)
+    Message.objects.bulk_create(messages, batch_size=1000)
+    WebhookDelivery.objects.bulk_create(deliveries, batch_size=1000)
+    Job.objects.bulk_create(jobs, batch_size=1000)
 
 
-def _letter(workspace: Workspace, endpoint: Endpoint, delivery_id: object, job_id: object) -> Job:
+def _letter(
+    workspace: Workspace, endpoint: Endpoint, delivery_id: uuid.UUID, job_id: uuid.UUID
+) -> Job:
     return Job(
         id=job_id,
         root_id=job_id,
@@ -92,9 +96,9 @@ def outcomes(operation: Operation) -> Counter[str]:
 
 
 def engine_of(operation: Operation) -> Job:
-    return Job.objects.get(
-        pk=Operation.objects.values_list("job_id", flat=True).get(pk=operation.pk)
-    )
+    operation.refresh_from_db()
+    assert operation.job_id is not None
+    return Job.objects.get(pk=operation.job_id)
 
 
 def kill_its_worker(operation: Operation) -> None:
