@@ -1,7 +1,8 @@
 """The beat scheduler whose tick is the upkeep pass: no message, no broker, any number of beats.
 
 A pass a second, and one in between where a lease or a wait ends: a retry then comes when its wait
-is over, not up to a second later, and a lost job twice as much earlier.
+is over, not up to a second later, and a lost job twice as much earlier. While something waits for
+its share behind a gate, shares are filled up between the passes.
 """
 
 from __future__ import annotations
@@ -19,12 +20,13 @@ from django.db.models.functions import Now
 from jobs.models import Job
 from jobs.statements import UNREACHABLE
 from jobs.states import State
-from jobs.sweep import fault, sweep
+from jobs.sweep import fault, fill_shares, sweep, until_shares
 
 logger = logging.getLogger(__name__)
 
 INTERVAL = 1.0
 SHORTEST = 0.2  # a thousand jobs whose waits end one after the other make no thousand passes
+NEARLY = 0.02  # seconds between two ticks that are as good as one
 CLEANUP_SECONDS = 3600.0
 _NOT_MIGRATED = ("42P01", "42703")  # no such table, no such column
 
@@ -33,6 +35,7 @@ class UpkeepScheduler(Scheduler):
     """Runs one upkeep pass a second. Nothing escapes ``tick``, since that would end beat."""
 
     _clean_at = 0.0  # by the monotonic clock
+    _pass_at = 0.0  # by the same clock, where a tick before the next pass fills shares
     _outage = False  # whether the last pass found no database, as the workers may have
 
     def setup_schedule(self) -> None:
@@ -42,15 +45,31 @@ class UpkeepScheduler(Scheduler):
         """One pass; seconds until the next."""
         close_old_connections()
         try:
+            if self._is_between_passes():
+                fill_shares()
+                return self._next(self._pass_at - time.monotonic())
             sweep(after_outage=self._outage)
             self._outage = False
             self._forget_old_envelopes()
-            return _pause()
+            return self._next(_pause())
         except Exception as error:  # noqa: BLE001  told below; nothing may escape
             self._outage = self._outage or isinstance(error, UNREACHABLE)
+            self._pass_at = 0.0
             connection.close()
             _tell(error)
         return INTERVAL
+
+    def _is_between_passes(self) -> bool:
+        return time.monotonic() + NEARLY < self._pass_at
+
+    def _next(self, pause: float) -> float:
+        """Seconds until the next tick: that of the next pass, or one for shares before it."""
+        left = until_shares()
+        self._pass_at = 0.0
+        if left is None or left + NEARLY >= pause:
+            return max(0.0, pause)
+        self._pass_at = time.monotonic() + pause
+        return max(NEARLY, left)
 
     def _forget_old_envelopes(self) -> None:
         """Once an hour; Celery would send itself a message for it, and need a worker."""

@@ -45,6 +45,8 @@ UNSTARTABLE_AFTER = timedelta(hours=1)
 UPKEEP = "sweep"
 LOCK_SECONDS = 2
 PRUNE_EVERY = timedelta(hours=1)
+SHARES = "gate shares"
+SHARE_EVERY = timedelta(seconds=0.4)  # by all beats together: shares of 4 are ten jobs a second
 KEY_BATCHES = 100  # of a thousand expired Idempotency-Keys, an hour
 hourly = Signal()  # once an hour by all beats together: apps prune their own rows
 fault = Signal()  # work, error: what went wrong in upkeep, for whoever keeps a list
@@ -317,13 +319,34 @@ def _publish_due() -> int:
     # In one transaction: a wake that could not be sent must not push the next one further away.
     moves.park_behind_gates(RELEASE_SPREAD)
     with transaction.atomic():
-        due = _due()
-        for wake in due:
-            if registry.find(wake.kind) is None:
-                moves.mark_unstartable(wake.job_id)
-        if not publish(due):
-            transaction.set_rollback(True)
-            return 0
+        return _published(_due())
+
+
+def fill_shares() -> int:
+    """Publish what the shares behind gates let through by now, and do nothing else of a pass."""
+    moves.park_behind_gates(RELEASE_SPREAD)
+    with transaction.atomic():
+        return _published(_gate_shares())
+
+
+def until_shares() -> float | None:
+    """Seconds until shares behind gates may be filled up; None where nothing due waits for it."""
+    kinds = [spec.name for spec in _shared_by_gate()]
+    due = Job.objects.filter(state=State.QUEUED, kind__in=kinds, wake_at__lte=Now())
+    if settings.FIREDOOR_INLINE or not due.exists():
+        return None
+    last = Upkeep.objects.filter(name=SHARES).annotate(left=F("passed_at") + SHARE_EVERY - Now())
+    left = last.values_list("left", flat=True).first()
+    return 0.0 if left is None else max(0.0, left.total_seconds())
+
+
+def _published(due: list[Wake]) -> int:
+    for wake in due:
+        if registry.find(wake.kind) is None:
+            moves.mark_unstartable(wake.job_id)
+    if not publish(due):
+        transaction.set_rollback(True)
+        return 0
     return len(due)
 
 
@@ -341,9 +364,24 @@ def _due() -> list[Wake]:
     for spec in shared:
         if spec.per_workspace is not None:
             due += moves.take_shares(spec.name, spec.per_workspace, BATCH)
-        elif spec.per_gate is not None:
-            due += moves.take_gate_shares(spec.name, spec.per_gate, BATCH)
+    return due + _gate_shares()
+
+
+def _gate_shares() -> list[Wake]:
+    """What the shares behind gates let through, if it is time.
+
+    The turn is a row that stays locked until the messages are sent: two passes never overshoot.
+    """
+    due: list[Wake] = []
+    kinds = _shared_by_gate()
+    if kinds and _due_every(SHARE_EVERY, SHARES):
+        for spec in kinds:
+            due += moves.take_gate_shares(spec.name, spec.per_gate or 0, BATCH)
     return due
+
+
+def _shared_by_gate() -> list[KindSpec]:
+    return [spec for spec in registry.KINDS.values() if spec.per_gate is not None]
 
 
 def _undelivered() -> list[int]:

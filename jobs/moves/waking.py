@@ -95,7 +95,7 @@ def take_gate_shares(kind: str, share: int, limit: int) -> list[Wake]:
     """Due jobs of ``kind``, at most ``share`` behind each gate under way at once.
 
     The gates take turns, each with its oldest first, so a long backlog of one keeps none from
-    another. What is under way, and the hole, are those of ``take_shares``.
+    another. What is under way is that of ``take_shares``; upkeep lets one caller in at a time.
     """
     params = {"kind": kind, "share": share, "limit": limit, "last_wake": LAST_WAKE, **_WAKES}
     return _wakes(send(_TAKE_GATE_SHARES, params))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -13,9 +14,10 @@ from django.db.models.functions import Now
 
 from jobs import beat
 from jobs.beat import UpkeepScheduler
+from jobs.enqueue import enqueue_many
 from jobs.models import Job, Upkeep
-from jobs.sweep import UPKEEP, fault
-from tests.drills.kinds import noop, shared
+from jobs.sweep import SHARE_EVERY, SHARES, UPKEEP, fault, fill_shares
+from tests.drills.kinds import gated, noop, shared
 from tests.integration.kernel.acting import claimed_elsewhere, expired, waiting
 from tests.integration.kernel.sessions import cut_off
 from workspaces.models import Workspace
@@ -194,3 +196,86 @@ def test_a_session_that_was_ended_costs_no_more_than_its_pass(
     scheduler.tick()
     job.refresh_from_db()
     assert job.state == "queued"
+
+
+def behind_a_gate(workspace: Workspace, count: int) -> None:
+    intents = [(gated.s(ledger="", account="a"), str(number)) for number in range(count)]
+    enqueue_many(intents, workspace=workspace)
+
+
+def published() -> int:
+    return Job.objects.filter(kind=gated.name, publishes=1).count()
+
+
+def taken_and_done() -> None:
+    """Whoever was published has had its turn, and is gone."""
+    Job.objects.filter(kind=gated.name, publishes=1).delete()
+
+
+def time_for_shares() -> None:
+    """The time between two turns has gone by."""
+    Upkeep.objects.filter(name=SHARES).update(passed_at=Now() - SHARE_EVERY)
+
+
+def test_while_something_waits_for_its_share_shares_are_filled_between_the_passes(
+    acme: Workspace, scheduler: UpkeepScheduler, slow: None
+) -> None:
+    behind_a_gate(acme, 5)
+    assert scheduler.tick() <= 0.4
+    assert published() == 2
+    taken_and_done()
+    time_for_shares()
+    job = lost(acme)
+    assert scheduler.tick() <= 0.4
+    assert published() == 2
+    assert Job.objects.get(pk=job.pk).state == "running", "it is no whole pass"
+    taken_and_done()
+    time_for_shares()
+    assert 150 < scheduler.tick() <= 200.0, "nothing waits any more: the pass comes when it would"
+    assert published() == 1
+    scheduler.tick()
+    assert Job.objects.get(pk=job.pk).state == "queued"
+
+
+def test_ticks_that_come_too_early_fill_no_share(
+    acme: Workspace, scheduler: UpkeepScheduler, slow: None
+) -> None:
+    behind_a_gate(acme, 5)
+    for _ in range(3):
+        scheduler.tick()
+        taken_and_done()
+    assert Job.objects.filter(kind=gated.name).count() == 3
+
+
+def test_beats_at_one_moment_fill_each_share_once(acme: Workspace) -> None:
+    behind_a_gate(acme, 8)
+    both = [Thread(target=alone, args=(fill_shares,)) for _ in range(2)]
+    for thread in both:
+        thread.start()
+    for thread in both:
+        thread.join(30)
+    assert published() == 2
+
+
+def alone(work: Callable[[], object]) -> None:
+    try:
+        work()
+    finally:
+        connection.close()
+
+
+def test_a_tick_after_one_that_failed_is_a_whole_pass(
+    acme: Workspace, scheduler: UpkeepScheduler, slow: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away() -> None:
+        raise OperationalError("the database is away")
+
+    behind_a_gate(acme, 5)
+    scheduler.tick()
+    with monkeypatch.context() as patch:
+        patch.setattr(beat, "fill_shares", away)
+        scheduler.tick()
+    job = expired(claimed_elsewhere(waiting(noop.s(), acme)))
+    scheduler.tick()
+    renewed = Job.objects.filter(pk=job.pk, lease_until__gt=Now())
+    assert renewed.exists(), "one more lease: it was a whole pass"
