@@ -7,6 +7,7 @@ from uuid import UUID
 
 from django.db.models.functions import Now
 
+from jobs.events import emit
 from jobs.kinds import CannotTell, Defer, DidNotHappen, Happened, Intent, Terminal, step
 from provisioning.lifecycle import evidence, outputs, plans, registration
 from provisioning.lifecycle.folders import Bench
@@ -23,6 +24,7 @@ from provisioning.terraform.observe import Observation, Verdict, observe
 from provisioning.terraform.stack import Stack
 from provisioning.terraform.state import StateMark
 from provisioning.terraform.stream import Entry
+from workspaces.models import Workspace
 
 # Seconds. One step stays within the grace of its queue, all of them within the kind's time limit.
 READ_SECONDS = 240
@@ -128,15 +130,21 @@ def ready(
 ) -> dict[str, Any]:
     """Open the workspace, in the transaction that marks this step done.
 
-    A workspace without a lifecycle (its job was enqueued by hand) has nothing to move.
+    That is told as `workspace.ready`. A workspace without a lifecycle (its job was enqueued by
+    hand) has nothing to move, and nothing is told.
     """
     lifecycle = Lifecycle.objects.filter(workspace_id=workspace_id)
     changes = {"registration": registered["id"], "outputs": verified["outputs"], "ready_at": Now()}
-    if lifecycle.exists() and not move(lifecycle.filter(job_id=job_id), FINISH, **changes):
+    if not lifecycle.exists():
+        return {"workspace": workspace_id}
+    if not move(lifecycle.filter(job_id=job_id), FINISH, **changes):
         raise Terminal(
             "The workspace was not opened: its lifecycle follows another job, or does not stand "
             "at provisioning. Look at it in the console before anything else."
         )
+    slug = Workspace.objects.values_list("slug", flat=True).get(pk=workspace_id)
+    told = {"workspace": slug, "registration": registered["id"], "job_id": str(job_id)}
+    emit("workspace.ready", workspace_id, slug, told)
     return {"workspace": workspace_id}
 
 

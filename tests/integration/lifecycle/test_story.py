@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
+from ipaddress import ip_network
 from pathlib import Path
 
 import pytest
 from django.core.files.storage import default_storage
+from pytest_django import Settings
 
 from alerts.models import Alert
 from examples.payments.faults import Fault
 from examples.registry.control import RegistryControl
-from jobs.models import Job
+from jobs.models import Event, Job
+from jobs.testing import drain
 from provisioning.lifecycle.request import request
 from tests.integration.lifecycle.looking import (
     EACH_ONCE,
@@ -22,6 +26,8 @@ from tests.integration.lifecycle.looking import (
     steps,
     words,
 )
+from tests.support.receiver import receiver
+from webhooks import endpoints
 from workspaces.actors import SYSTEM
 from workspaces.models import AuditEvent, Workspace
 
@@ -45,6 +51,31 @@ def test_a_workspace_becomes_ready(workspace: Workspace, control: RegistryContro
     assert set(lifecycle.outputs) == {"network_id", "database_id", "app_id"}
     assert lifecycle.ready_at is not None
     assert effects(workspace) == EACH_ONCE
+
+
+def test_that_a_workspace_is_ready_is_told_once_and_not_before(
+    workspace: Workspace, control: RegistryControl, settings: Settings
+) -> None:
+    settings.WEBHOOK_ALLOW_HTTP = True
+    settings.WEBHOOK_ALLOW_NETWORKS = [ip_network("127.0.0.0/8")]
+    with receiver() as hook:
+        endpoints.create(workspace, url=hook.url, events=["workspace.ready"], actor=SYSTEM)
+        control.down()
+        job = provisioned(workspace)
+        drain()
+        assert (lifecycle_of(workspace).state, hook.got) == ("provision_failed", [])
+        control.up()
+        successor = retried(job)
+        drain()
+    (got,) = hook.got
+    event = Event.objects.get(type="workspace.ready")
+    assert json.loads(got.body)["data"] == {
+        "subject": "acme",
+        "sequence": event.pk,
+        "workspace": "acme",
+        "registration": lifecycle_of(workspace).registration,
+        "job_id": str(successor.pk),
+    }
 
 
 def test_the_registry_is_down_and_a_retry_repeats_no_finished_step(
