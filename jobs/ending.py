@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import logging
 import uuid
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
 
 from django.db import connection, transaction
 
-from jobs import events, locks, registry, shutdown
+from jobs import events, guests, locks, registry, shutdown
 from jobs.fence import Claim, Ended
 from jobs.models import Attempt, Event, Job
 from jobs.models import Step as StepRow
@@ -19,6 +21,7 @@ from jobs.states import Cause, State
 from workspaces.redaction import knowing, scrub, secrets_in
 
 logger = logging.getLogger(__name__)
+T = TypeVar("T")
 
 _EVENTS = {
     State.SUCCEEDED: "job.succeeded",
@@ -33,6 +36,29 @@ def something_follows_success(claim: Claim) -> bool:
     if claim.is_retry or spec is None or spec.after_hooks:
         return True
     return events.wanted("job.succeeded", claim.workspace_id)
+
+
+def whole(job_id: uuid.UUID | None, work: Callable[[], T]) -> T:
+    """Do ``work`` in a transaction in which a job may end; again without each hook that breaks it.
+
+    Within the caller's transaction such a hook is the caller's to meet: guests.Broken.
+    """
+    return guests.repeated(
+        partial(guests.committed, work), partial(_follow_what_was_committed, job_id)
+    )
+
+
+def _follow_what_was_committed(job_id: uuid.UUID | None) -> None:
+    """Where a hook's own COMMIT made a job final, do what it cut off: nobody else would."""
+    if job_id is None:
+        return
+    with transaction.atomic():
+        job = Job.objects.select_for_update().filter(pk=job_id).first()
+        if job is None or not job.final:
+            return
+        told = Event.objects.filter(subject=str(job.pk), type=_event_type(job))
+        if not told.exists():
+            follow(job.pk, Ended(State(job.state), job.cause))
 
 
 def follow(job_id: uuid.UUID, ended: Ended) -> None:
@@ -79,19 +105,33 @@ def _event_type(job: Job) -> str:
 
 
 def _call_alone(job: Job, hook: registry.After) -> None:
-    """Call a hook in a savepoint: if it raises, it alone is undone, and delivered again."""
+    """Call a hook in a savepoint: if it raises, it alone is undone, and delivered again.
+
+    Raises guests.Broken where it ended the transaction; in the repetition it is not called.
+    """
+    name = f"{hook.__module__}.{hook.__qualname__}"
+    who = f"hook {name} of job {job.pk}"
+    if (fault := guests.broken_by(who)) is not None:
+        with knowing(_secrets_of(job)):
+            _tell_of_failed_hook(job, name, scrub(fault)[:500])
+        return
     try:
-        with transaction.atomic():
+        with guests.guest(who):
             hook(job, job.state, None)
+    except guests.Broken:
+        raise
     except BaseException as error:
-        if connection.closed_in_transaction or shutdown.ends_process(error):
+        if shutdown.ends_process(error):
             raise
-        name = f"{hook.__module__}.{hook.__qualname__}"
         with knowing(_secrets_of(job)):
             logger.exception("job.hook_failed", extra={"job_id": str(job.pk), "hook": name})
             fault = scrub(f"{type(error).__name__}: {error}")[:500]
-        data = {"kind": job.kind, "hook": name, "state": job.state, "error": fault}
-        events.emit("job.hook_failed", job.workspace_id, job.pk, data, deliver=False)
+        _tell_of_failed_hook(job, name, fault)
+
+
+def _tell_of_failed_hook(job: Job, name: str, fault: str) -> None:
+    data = {"kind": job.kind, "hook": name, "state": job.state, "error": fault}
+    events.emit("job.hook_failed", job.workspace_id, job.pk, data, deliver=False)
 
 
 class HookFailed(Exception):
@@ -112,8 +152,10 @@ def _call_again(job: Job, hook: registry.After, state: str) -> None:
     try:
         hook(job, state, None)
     except BaseException as error:
-        if connection.closed_in_transaction or shutdown.ends_process(error):
+        if shutdown.ends_process(error):
             raise
+        if connection.closed_in_transaction:  # nobody can be asked what its words must not hold
+            raise HookFailed(type(error).__name__) from None
         with knowing(_secrets_of(job)):
             fault = scrub(f"{type(error).__name__}: {error}")[:500]
         raise HookFailed(fault) from None  # whoever logs this knows none of the job's secrets

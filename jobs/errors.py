@@ -175,6 +175,13 @@ class Busy(JobsError):
     status = 503
 
 
+class HookBroke(JobsError):
+    """A kind's hook ended the transaction of the deed, or tried to end the process."""
+
+    code = "hook_broke"
+    status = 409
+
+
 class Refused(JobsError):
     """A kind's ``before`` hook refuses a verb: ``Refused(code, sentence)``."""
 

@@ -13,10 +13,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models.functions import Now
 
-from jobs import shutdown
+from jobs import guests, shutdown
 from jobs.models import Event
 from workspaces.models import Workspace
 from workspaces.redaction import scrub
@@ -99,7 +99,10 @@ def emit(
 
 
 def deliver_now(event: Event) -> bool:
-    """Call every receiver of ``event`` once; True if all returned. Needs a transaction."""
+    """Call every receiver of ``event`` once; True if all returned. Needs a transaction.
+
+    Raises guests.Broken where a receiver ended that.
+    """
     faults = [fault for r in _receivers if event.type in r.types if (fault := _call(r, event))]
     event.tries += 1
     event.error = "; ".join(faults)[:2000]
@@ -111,13 +114,18 @@ def deliver_now(event: Event) -> bool:
 
 
 def _call(receiver: Receiver, event: Event) -> str | None:
+    name = f"{receiver.function.__module__}.{receiver.function.__qualname__}"
+    who = f"receiver {name} of {event.type} about {event.subject}"
+    if (fault := guests.broken_by(who)) is not None:
+        return scrub(fault)[:500]
     try:
-        with transaction.atomic():
+        with guests.guest(who):
             receiver.function(event)
+    except guests.Broken:
+        raise
     except BaseException as error:
-        if connection.closed_in_transaction or shutdown.ends_process(error):
+        if shutdown.ends_process(error):
             raise
-        name = f"{receiver.function.__module__}.{receiver.function.__qualname__}"
         logger.exception("event.receiver_failed", extra={"event_id": event.pk, "receiver": name})
         return scrub(f"{name}: {type(error).__name__}: {error}")[:500]
     return None

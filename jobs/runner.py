@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import connection
 from structlog.contextvars import bound_contextvars
 
 from jobs import along, ending, gates, moves, registry, shutdown, transactions
@@ -303,15 +303,15 @@ def _with_what_follows(
     move: Callable[[], Ended | None], claim: Claim
 ) -> Callable[[], Ended | None]:
     """A move to the queue too: where a cancel was asked for, it makes the job final."""
+    job_id = claim.fence.job_id
 
     def all_of_it() -> Ended | None:
-        with transaction.atomic():
-            ended = move()
-            if ended is not None:
-                ending.follow(claim.fence.job_id, ended)
-            return ended
+        ended = move()
+        if ended is not None:
+            ending.follow(job_id, ended)
+        return ended
 
-    return all_of_it
+    return partial(ending.whole, job_id, all_of_it)
 
 
 def _closed_before(claim: Claim) -> bool:

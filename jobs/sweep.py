@@ -13,6 +13,7 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 
 import pydantic
 from django.conf import settings
@@ -32,7 +33,7 @@ from jobs.params import decode
 from jobs.publish import publish
 from jobs.registry import KindSpec
 from jobs.retention import prune
-from jobs.statements import bound_waiting
+from jobs.statements import UNREACHABLE, bound_waiting
 from jobs.states import AttemptOutcome, Cause, State, StepState, WaitReason
 from jobs.worker import identity
 from workspaces import idempotency
@@ -137,17 +138,30 @@ def _each(ids: list[uuid.UUID] | list[int], work: Callable[..., bool], done: Pas
     """
     count = 0
     for each in ids:
+        job_id = each if isinstance(each, uuid.UUID) else None
         try:
-            with transaction.atomic():
-                bound_waiting(LOCK_SECONDS)
-                count += work(each)
+            count += ending.whole(job_id, partial(_bounded, work, each))
         except BaseException as error:
-            if shutdown.ends_process(error) or not connection.is_usable():
+            if shutdown.ends_process(error) or not _database_answers():
                 raise
             done.faults += 1
             logger.exception("sweep.row_failed", extra={"row": str(each), "work": work.__name__})
             fault.send_robust(sender=None, work=work.__name__.strip("_"), error=error)
     return count
+
+
+def _database_answers() -> bool:
+    """A connection that somebody's code closed is opened again; a lost one ends the pass."""
+    try:
+        connection.ensure_connection()
+    except UNREACHABLE:
+        return False
+    return connection.is_usable()
+
+
+def _bounded(work: Callable[..., bool], each: uuid.UUID | int) -> bool:
+    bound_waiting(LOCK_SECONDS)
+    return work(each)
 
 
 def _locked(job_id: uuid.UUID, **state: object) -> Job | None:

@@ -3,7 +3,8 @@
 An intent that joins somebody's transaction is no intent: it goes with the rollback, and so does a
 finish that joins what the code before it left open. So steps are refused inside a transaction,
 and whatever is left open is rolled back before the next record is written.
-*Hole:* code that ends our own transaction, by a bare ``COMMIT`` in a ``local`` step or a hook.
+What is called within a transaction of ours is a guest of it: see ``jobs.guests``.
+*Hole:* a bare ``COMMIT`` in a ``local`` step commits what it wrote so far, without the checkpoint.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import logging
 
 from django.db import DEFAULT_DB_ALIAS, connection, connections
-from psycopg.pq import TransactionStatus
+from psycopg.pq import PipelineStatus, TransactionStatus
 
 logger = logging.getLogger(__name__)
 
@@ -29,17 +30,24 @@ def is_open() -> bool:
     if connection.vendor == "postgresql":
         status: TransactionStatus = connection.connection.info.transaction_status
         within = status in (TransactionStatus.INTRANS, TransactionStatus.INERROR)
-        return within or not connection.connection.autocommit
+        return within or has_pipeline() or not connection.connection.autocommit
     return bool(connection.connection.in_transaction)
+
+
+def has_pipeline() -> bool:
+    """Whether psycopg's pipeline is on, in which no statement of ours would get its answer."""
+    if connection.vendor != "postgresql" or connection.connection is None:
+        return False
+    return bool(connection.connection.pgconn.pipeline_status != PipelineStatus.OFF)
 
 
 def refuse(what: str) -> None:
     """Raise TransactionOpen inside a transaction: ``what`` must commit by itself."""
     if is_open():
         raise TransactionOpen(
-            f"{what} was called inside a transaction. Nothing of it was done: its record would be "
-            "undone with your transaction. Call it outside, and put what must commit together "
-            "with its record into a step.local."
+            f"{what} was called inside a transaction, or a pipeline of psycopg. Nothing of it was "
+            "done: its record would be undone with your transaction. Call it outside, and put what "
+            "must commit together with its record into a step.local."
         )
 
 
@@ -48,9 +56,14 @@ def roll_back_leftover() -> bool:
     if not is_open():
         return False
     logger.warning("job.transaction_left_open")
+    give_up()
+    return True
+
+
+def give_up() -> None:
+    """Close the connection, wherever it stands; the next statement opens another."""
     connection.close()
     del connections[DEFAULT_DB_ALIAS]  # Django's own record of where it stands goes with it
-    return True
 
 
 def left_by(what: str) -> TransactionOpen:

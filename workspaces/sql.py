@@ -50,17 +50,29 @@ _SQLITE = {
 }
 
 
+class PipelineOpen(RuntimeError):
+    """Code left psycopg's pipeline on, in which a statement gets no answer."""
+
+
+_NO_ANSWER = (
+    "Nothing was sent: the connection is in a pipeline of psycopg, where no answer comes before it "
+    "ends. Leave the pipeline before the kernel is called again."
+)
+
+
 def execute(sql: str, params: Mapping[str, Any]) -> list[Row]:
     """Send one statement; its rows, or an empty list where it returns none.
 
     Values are as the database has them: ``made`` turns whole rows into a model's objects.
-    Raises Django's errors.
+    Raises Django's errors, and PipelineOpen.
     """
     database = connections[DEFAULT_DB_ALIAS]  # ``connection`` looks this up at each use
     text = _rendered(sql, database.vendor)
     if database.vendor == "postgresql":
         with database.wrap_database_errors:
             database.ensure_connection()
+            if database.connection.pgconn.pipeline_status:
+                raise PipelineOpen(_NO_ANSWER)
             if prepared.serves(database.connection):
                 return prepared.send(database.connection, text, params)
             cursor = psycopg.Cursor(database.connection)

@@ -6,17 +6,20 @@ Lock order: the job, then its owner's rows (hooks), then alerts and audit.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from django.db import OperationalError, connection, transaction
+from django.db import OperationalError, connection
 
-from jobs import registry
+from jobs import ending, guests, registry, shutdown, transactions
 from jobs.curtain import without_secrets
 from jobs.errors import (
     AlreadyRetried,
     Busy,
+    HookBroke,
     JobsError,
     NotCancellable,
     NotReconcilable,
@@ -152,16 +155,22 @@ class Deed:
         return plan
 
     def ask_owner(self, job: Job) -> None:
-        """Call the kind's ``before`` hooks; each may raise Refused."""
+        """Call the kind's ``before`` hooks; each may raise Refused. Raises HookBroke."""
         spec = registry.find(job.kind)
         for hook in spec.before_hooks if spec else ():
-            hook(job, self.verb.value)
+            with _hook_of(job, hook, "Nothing was done"):
+                hook(job, self.verb.value)
 
     def tell_owner(self, job: Job, successor: Job | None = None) -> None:
-        """Call the kind's ``after`` hooks; one that raises undoes the whole deed."""
+        """Call the kind's ``after`` hooks; one that raises undoes the whole deed.
+
+        Raises HookBroke. *Hole:* one that sends a bare ``COMMIT`` leaves the deed done, without
+        its audit and event.
+        """
         spec = registry.find(job.kind)
         for hook in spec.after_hooks if spec else ():
-            hook(job, self.verb.value, successor)
+            with _hook_of(job, hook, "Nothing is on record, but look at the job: it may be done"):
+                hook(job, self.verb.value, successor)
 
     def record(self, job: Job, *, before: object = None, after: object = None) -> None:
         audit.record(
@@ -178,18 +187,41 @@ class Deed:
         )
 
 
+@contextmanager
+def _hook_of(job: Job, hook: Callable[..., None], outcome: str) -> Iterator[None]:
+    """What a hook does to the transaction or the process is a refusal that names it."""
+    name = f"{hook.__module__}.{hook.__qualname__}"
+    mend = f"Its author must mend it, or operate on {job.kind} by a version without it."
+    try:
+        with guests.guest(f"hook {name} of job {job.pk}"):
+            yield
+    except guests.Broken as broke:
+        if broke.outage and broke.__cause__ is not None:
+            raise broke.__cause__ from broke  # the database went away, maybe by itself
+        what = "ended the transaction of the deed (it must not commit, roll back or close)"
+        raise HookBroke(f"{outcome}: the hook {name} {what}. {mend}") from broke
+    except (SystemExit, KeyboardInterrupt) as error:
+        if shutdown.ends_process(error):
+            raise
+        what = f"raised {type(error).__name__}"
+        raise HookBroke(f"Nothing was done: the hook {name} {what}. {mend}") from error
+
+
 def done(work: Callable[[], T]) -> T:
     """Do ``work`` in one transaction; inside the caller's, if there is one.
 
     Waits at most 2 s for a lock, then raises Busy. Deadlocks and serialisation failures are
     tried again three times, unless the transaction is the caller's.
     """
-    tries = 1 if connection.in_atomic_block else _TRIES
+    within = connection.in_atomic_block
+    tries = 1 if within else _TRIES
     for left in reversed(range(tries)):
         try:
-            with transaction.atomic():
-                bound_waiting(LOCK_SECONDS)
-                return work()
+            return ending.whole(None, partial(_bounded, work))
+        except HookBroke:
+            if not within:
+                transactions.give_up()
+            raise
         except OperationalError as error:
             sqlstate = getattr(error.__cause__, "sqlstate", None)
             if sqlstate == _LOCK_NOT_AVAILABLE:
@@ -200,6 +232,11 @@ def done(work: Callable[[], T]) -> T:
             if sqlstate not in _CONTENTION or left == 0:
                 raise
     raise AssertionError("unreachable")
+
+
+def _bounded(work: Callable[[], T]) -> T:
+    bound_waiting(LOCK_SECONDS)
+    return work()
 
 
 def _only_job() -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 
 import pytest
 from django.db import connection, transaction
@@ -56,12 +56,22 @@ def turn_off_behind() -> None:
     connection.connection.autocommit = False
 
 
-OPENERS = (enter, turn_off, begin, turn_off_behind)
+PIPELINES: list[AbstractContextManager[object]] = []  # one that nobody holds is left at once
+
+
+def pipe() -> None:
+    """In psycopg's pipeline a statement of ours would wait for its answer for ever."""
+    connection.ensure_connection()
+    PIPELINES.append(connection.connection.pipeline())
+    PIPELINES[-1].__enter__()
+
+
+OPENERS = (enter, turn_off, begin, turn_off_behind, pipe)
 
 
 @pytest.fixture(params=OPENERS, ids=lambda opens: opens.__name__)
 def opens(request: pytest.FixtureRequest) -> Callable[[], None]:
-    if request.param is turn_off_behind and connection.vendor != "postgresql":
+    if request.param in (turn_off_behind, pipe) and connection.vendor != "postgresql":
         pytest.skip("only psycopg has it")
     chosen: Callable[[], None] = request.param
     return chosen
@@ -93,6 +103,19 @@ def test_a_handler_that_is_one_transaction_repeats_no_effect(acme: Workspace, le
     job = ended(atomic.s(ledger=ledger), acme)
     assert (job.state, last_error(job)) == ("dead", "TransactionOpen")
     assert effects(ledger)["pay"] == 0
+
+
+def test_what_the_kernel_sends_inside_a_pipeline_is_refused(acme: Workspace) -> None:
+    if connection.vendor != "postgresql":
+        pytest.skip("only psycopg has it")
+
+    @job_kind("scene.pipes")
+    def pipes(run: Run) -> None:
+        with connection.connection.pipeline():
+            run.progress(0.5, "half")
+
+    job = ended(pipes.s(), acme)
+    assert (job.state, last_error(job)) == ("dead", "PipelineOpen")
 
 
 def test_no_lock_is_taken_inside_a_transaction(acme: Workspace) -> None:
