@@ -2,6 +2,9 @@
 
 In a worker, in beat (reaped, or buried past its deadline), in a command or the console: the
 kernel's event is the one place they share. The words and the grouping are the alert's.
+A kind with ``alert=None`` has alerts of its own. Where its handler itself said that the job fails,
+or its deadline passed, that is no fault of the platform: a customer's receiver that is down makes
+a line at a lower level, and no report for each message. Any other death of it is reported.
 *Hole:* a process that ends between the commit and the report leaves only the alert.
 """
 
@@ -20,6 +23,7 @@ from config.reporting import DEAD_LETTER
 from jobs.events import receives
 from jobs.fence import words_of
 from jobs.models import Attempt, Event
+from jobs.registry import find
 from jobs.states import Cause
 
 if TYPE_CHECKING:
@@ -28,6 +32,8 @@ if TYPE_CHECKING:
     from alerts.cause import Death
 
 logger = logging.getLogger(__name__)  # config.reporting lets its lines make no second report
+
+_SAID_BY_HANDLERS = ("transient", "terminal")
 
 
 @receives("job.dead", "job.uncertain")
@@ -48,12 +54,23 @@ def report(event: Event) -> None:
         data["request_id"],
         data["traceparent"],
     )
-    logger.error(
-        "job.dead", extra={**words, "cause": death.cause.value, "error_class": death.error_class}
+    foreseen = _is_foreseen(death, data["reason"])
+    logger.log(
+        logging.INFO if foreseen else logging.ERROR,
+        "job.dead",
+        extra={**words, "cause": death.cause.value, "error_class": death.error_class},
     )
-    if sentry_sdk.is_initialized():
+    if sentry_sdk.is_initialized() and not foreseen:
         told = _told(event, death, words)
         sentry_sdk.capture_event(told, hint={DEAD_LETTER: True})
+
+
+def _is_foreseen(death: Death, reason: str) -> bool:
+    """Whether the kind tells of such a death in its own way."""
+    kind = find(death.kind)
+    if kind is None or kind.alert is not None:
+        return False
+    return death.cause is Cause.DEADLINE or reason.partition(";")[0] in _SAID_BY_HANDLERS
 
 
 def _told(event: Event, death: Death, words: dict[str, Any]) -> Report:
