@@ -49,6 +49,18 @@ TARGETS = (
     Target("ratio_claim", "a claim among a million jobs, of one among 10,000", most=1.3),
     Target("ratio_pass", "an upkeep pass likewise", most=1.3),
     Target("ratio_api", "`POST jobs/` with a key, of a bare view", least=0.6),
+    Target(
+        "ratio_webhooks_bare",
+        "deliveries a second, of a sender without queue and records",
+        least=0.5,
+    ),
+    Target(
+        "ratio_webhooks_storm",
+        "p95 of well endpoints beside dead and slow ones, of that without",
+        most=2.0,
+    ),
+    Target("webhooks_lost", "deliveries that should be there and are not", most=0),
+    Target("webhooks_statements", "a worker's statements for a delivery that is taken", most=3),
 )
 
 

@@ -67,6 +67,9 @@ PLAYS = {
         ("celery", "-A", "config", "worker", "--queues", "webhooks", *_CELERY),
         (*_MIGRATE, "config.settings"),
     ),
+    "hooks_raw": Play(
+        "hooks_raw", 8, ("celery", "-A", "benchmarks.peers.hooks_raw", "worker", *_CELERY)
+    ),
     "small": Play("history", 4, prepare=(*_MIGRATE, "config.settings")),
     "large": Play("history", 5, prepare=(*_MIGRATE, "config.settings")),
 }

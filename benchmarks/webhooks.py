@@ -7,11 +7,13 @@ Measured is from an event to its first request at each well endpoint.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from statistics import quantiles
 
 from benchmarks.peer import Peer
 from benchmarks.stage import CONCURRENCY, Stage
+from benchmarks.wire import listening
 from tests.servers import Server
 
 WELL, DEAD, SLOW, EVENTS = 80, 10, 10, 20
@@ -23,6 +25,7 @@ def measure(
     stage: Stage, *, rounds: int, share: float, say: Callable[[str], None]
 ) -> dict[str, object]:
     """Tell calm and stormy workspaces in turn; both p95, their ratio, and deliveries a second."""
+    celery = max(_celery(stage, share) for _ in range(rounds))
     peer = stage.peer("hooks")
     peer.worker.thaw()
     slow = stage.start(
@@ -30,33 +33,76 @@ def measure(
     )
     beat = stage.start("hooks", "beat", ("celery", "-A", "config", "beat", "--pidfile="))
     bare = peer.client.ask("bare", max(CONCURRENCY, round(BARE * share)), CONCURRENCY)[0]
-    calm: list[float] = []
-    storm: list[float] = []
-    rates, lost = list[float](), 0
+    told = {"calm": Told(), "storm": Told()}
     try:
         for number in range(rounds):
-            for kind, others, waits in (("calm", 0, calm), ("storm", 1, storm)):
-                slug = f"{kind}{number}"
-                rate, missing = _one(peer, slug, others, share, waits)
-                lost += missing
-                if not others:
-                    rates.append(rate)
-                say(f"{slug}: {rate:.0f} deliveries/s, p95 {_p95(waits):.2f} s so far")
+            for kind, found in told.items():
+                rate = _one(peer, f"{kind}{number}", int(kind == "storm"), share, found)
+                say(
+                    f"{kind}{number}: {rate:.0f} deliveries/s, p95 {_p95(found.waits):.2f} s so far"
+                )
+        statements = _statements(stage, peer)
     finally:
         _stop(beat, slow)
+    return {**_line(told, bare, celery), "webhooks_statements": statements}
+
+
+@dataclass
+class Told:
+    """All rounds of one kind of workspace."""
+
+    waits: list[float] = field(default_factory=list)
+    rates: list[float] = field(default_factory=list)
+    lost: int = 0
+
+
+def _line(told: Mapping[str, Told], bare: float, celery: float) -> dict[str, object]:
+    calm, storm = _p95(told["calm"].waits), _p95(told["storm"].waits)
+    best = max(told["calm"].rates)
     return {
-        "webhooks_p95_calm_s": round(_p95(calm), 3),
-        "webhooks_p95_storm_s": round(_p95(storm), 3),
-        "ratio_webhooks_storm": round(_p95(storm) / _p95(calm), 2),
-        "webhooks_per_s": round(max(rates), 1),
+        "webhooks_p95_calm_s": round(calm, 3),
+        "webhooks_p95_storm_s": round(storm, 3),
+        "ratio_webhooks_storm": round(storm / calm, 2),
+        "webhooks_per_s": round(best, 1),
         "webhooks_bare_per_s": round(bare, 1),
-        "ratio_webhooks_bare": round(max(rates) / bare, 2),
-        "webhooks_lost": lost,
+        "ratio_webhooks_bare": round(best / bare, 2),
+        "webhooks_celery_per_s": round(celery, 1),
+        "ratio_webhooks_celery": round(best / celery, 2),
+        "webhooks_lost": sum(each.lost for each in told.values()),
     }
 
 
-def _one(peer: Peer, slug: str, others: int, share: float, waits: list[float]) -> tuple[float, int]:
-    """Tell one workspace; deliveries a second to well endpoints, and how many rows are missing."""
+def _celery(stage: Stage, share: float) -> float:
+    """Requests a second of a plain task that signs and sends, by a worker that is set the same."""
+    peer, count = stage.peer("hooks_raw"), max(CONCURRENCY, round(BARE * share))
+    peer.worker.thaw()
+    try:
+        peer.client.ask("fire", count)
+        peer.wait(lambda: peer.client.ask("taken")[0] >= count, f"{count} plain tasks sent")
+    finally:
+        peer.worker.freeze()
+    return count / float(peer.client.ask("span")[0])
+
+
+def _statements(stage: Stage, peer: Peer) -> int:
+    """What the worker sends to PostgreSQL for a delivery, as that logs it."""
+    slug, well, events = "listened", 10, 10
+    peer.client.ask("prepare", slug, well, 0, 0)
+    peer.client.ask("tell", slug, 1)
+    peer.wait(lambda: peer.client.ask("taken", slug)[0] >= well, "the endpoints are known")
+    with listening(stage, "hooks-worker") as said:
+        peer.client.ask("tell", slug, events)
+        many = well * (events + 1)
+        peer.wait(lambda: _are_done(peer, slug, many), f"{slug} is told")
+    return sum(round(count / (well * events)) for count in said.values())
+
+
+def _are_done(peer: Peer, slug: str, count: int) -> bool:
+    return bool(peer.client.ask("states", slug)[0].get("succeeded", 0) >= count)
+
+
+def _one(peer: Peer, slug: str, others: int, share: float, found: Told) -> float:
+    """Tell one workspace; deliveries a second to well endpoints. What is missing counts as lost."""
     well, dead, slow = (max(1, round(count * share)) for count in (WELL, DEAD, SLOW))
     dead, slow = dead * others, slow * others
     events = max(2, round(EVENTS * share))
@@ -66,10 +112,11 @@ def _one(peer: Peer, slug: str, others: int, share: float, waits: list[float]) -
     peer.client.ask("forget")
     peer.client.ask("tell", slug, events)
     peer.wait(lambda: peer.client.ask("taken", slug)[0] >= well * events, f"{slug} is told")
-    waits += peer.client.ask("waits", slug)[0]
-    seconds = peer.client.ask("span")[0]
+    found.waits += peer.client.ask("waits", slug)[0]
+    found.rates.append(well * events / peer.client.ask("span")[0])
     kept = sum(peer.client.ask("states", slug)[0].values())
-    return well * events / seconds, (well + dead + slow) * (events + 1) - kept
+    found.lost += (well + dead + slow) * (events + 1) - kept
+    return found.rates[-1]
 
 
 def _p95(waits: list[float]) -> float:

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from ipaddress import ip_network
-from typing import Any
 
 import django
 
@@ -17,44 +13,18 @@ django.setup()
 
 from django.db import transaction  # noqa: E402
 
+from benchmarks.peers import receiver  # noqa: E402
+from benchmarks.peers.hooks_raw import deliver  # noqa: E402
 from jobs.events import emit  # noqa: E402
 from webhooks import endpoints  # noqa: E402
-from webhooks.egress import send, target_of  # noqa: E402
 from webhooks.models import Message, WebhookDelivery  # noqa: E402
-from webhooks.signing import new_secret, sign  # noqa: E402
+from webhooks.signing import new_secret  # noqa: E402
 from workspaces.actors import SYSTEM  # noqa: E402
 from workspaces.models import Workspace  # noqa: E402
 
-SLOW_SECONDS = 3.0
 EVENT = "job.retried"
-_got: list[tuple[str, str, float]] = []  # path, message, moment
 _told: dict[str, float] = {}  # message, moment
-
-
-class _Handler(BaseHTTPRequestHandler):
-    """Takes everything; under ``/slow/`` only after a while."""
-
-    def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["content-length"]))
-        _got.append((self.path, self.headers["webhook-id"], time.time()))
-        if self.path.startswith("/slow/"):
-            threading.Event().wait(SLOW_SECONDS)
-        self.send_response(200)
-        self.send_header("content-length", "0")
-        self.end_headers()
-
-    def log_message(self, *_: Any) -> None:
-        """Say nothing."""
-
-
-class _Server(ThreadingHTTPServer):
-    request_queue_size = 512
-    daemon_threads = True
-
-
-_server = _Server(("127.0.0.1", 0), _Handler)
-threading.Thread(target=_server.serve_forever, daemon=True).start()
-PORT = int(_server.server_address[1])
+PORT = receiver.start()
 NOBODY = 1  # a port that nothing listens on
 
 
@@ -79,13 +49,15 @@ def tell(slug: str, count: int) -> None:
 
 def taken(slug: str) -> int:
     """How many different messages the well endpoints of the workspace have."""
-    return len({(path, name) for path, name, _at in _got if path.startswith(f"/well/{slug}/")})
+    return len(
+        {(path, name) for path, name, _at in receiver.got if path.startswith(f"/well/{slug}/")}
+    )
 
 
 def waits(slug: str) -> list[float]:
     """Seconds from each event to its first request at each well endpoint, the newest events'."""
     first: dict[tuple[str, str], float] = {}
-    for path, name, at in _got:
+    for path, name, at in receiver.got:
         if path.startswith(f"/well/{slug}/"):
             first.setdefault((path, name), at)
     return [at - _told[name] for (_path, name), at in first.items()]
@@ -93,13 +65,12 @@ def waits(slug: str) -> list[float]:
 
 def forget() -> None:
     """Count from here on."""
-    _got.clear()
+    receiver.got.clear()
 
 
 def span() -> float:
     """Seconds between the first and the last request."""
-    moments = [at for _path, _name, at in _got]
-    return max(moments) - min(moments)
+    return receiver.span()
 
 
 def states(slug: str) -> dict[str, int]:
@@ -122,16 +93,6 @@ def bare(count: int, processes: int) -> float:
 
 
 def _bare(count: int) -> None:
-    secret, body = new_secret(), b'{"type":"job.retried","data":{}}'
-    target = target_of(f"http://127.0.0.1:{PORT}/well/bare/0", allow_http=True)
-    networks = [ip_network("127.0.0.0/8")]
+    secret, url = new_secret(), f"http://127.0.0.1:{PORT}/well/bare/0"
     for number in range(count):
-        now = int(time.time())
-        headers = {
-            "content-type": "application/json",
-            "webhook-id": f"msg_{number}",
-            "webhook-timestamp": str(now),
-            "webhook-signature": sign([secret], f"msg_{number}", now, body),
-        }
-        if send(target, headers, body, allow=networks).status != 200:
-            raise RuntimeError("the receiver did not take it")
+        deliver.run(url, secret, f"msg_{number}")

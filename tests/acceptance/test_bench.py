@@ -34,6 +34,7 @@ OTHERS = {
     *("child_growth", "parent_growth", "memory_jobs"),
     *("webhooks_p95_calm_s", "webhooks_p95_storm_s", "ratio_webhooks_storm", "webhooks_lost"),
     *("webhooks_per_s", "webhooks_bare_per_s", "ratio_webhooks_bare"),
+    *("webhooks_celery_per_s", "ratio_webhooks_celery"),
     *("ratio_claim", "ratio_pass", "claim_ms_large", "pass_ms_large"),
     *(f"api_{what}_{figure}" for what in ("bare", "post", "replay") for figure in API),
     *("ratio_api", "ratio_api_replay"),
@@ -82,6 +83,10 @@ def test_a_job_costs_its_worker_two_statements_and_one_for_each_step(
         "firedoor_3_steps": 5,
     }
     assert round(found["statements_per_job"]) == 3
+
+
+def test_a_webhook_costs_its_worker_three_statements(found: dict[str, Any]) -> None:
+    assert (found["webhooks_statements"], found["webhooks_lost"]) == (3, 0)
 
 
 def test_the_page_gets_every_figure_that_is_wanted_and_keeps_the_rest(

@@ -1,0 +1,45 @@
+"""The receiver of webhooks that benchmarks count at; it lives in the process of a client."""
+
+from __future__ import annotations
+
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+SLOW_SECONDS = 3.0
+got: list[tuple[str, str, float]] = []  # path, message, moment
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Takes everything; under ``/slow/`` only after a while."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["content-length"]))
+        got.append((self.path, self.headers["webhook-id"], time.time()))
+        if self.path.startswith("/slow/"):
+            threading.Event().wait(SLOW_SECONDS)
+        self.send_response(200)
+        self.send_header("content-length", "0")
+        self.end_headers()
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing."""
+
+
+class _Server(ThreadingHTTPServer):
+    request_queue_size = 512
+    daemon_threads = True
+
+
+def start() -> int:
+    """Begin to receive in a thread; the port."""
+    server = _Server(("127.0.0.1", 0), _Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return int(server.server_address[1])
+
+
+def span() -> float:
+    """Seconds between the first and the last request."""
+    moments = [at for _path, _name, at in got]
+    return max(moments) - min(moments)
