@@ -4,6 +4,9 @@ As it comes, it forgets then which of its children are busy, so that the next me
 to some that run a job and wait for its end while others are idle; and it forgets until when each
 job may run, since the event loop is made anew without the old timers. What it never forgets are the
 timers of jobs that have ended: each is kept until it would have struck, a megabyte for 2000 jobs.
+And a child that replaces another is made beside open connections to the broker, whose copies it
+keeps: when one of them breaks, the main process cannot take it out of its event loop any more,
+takes that for news of the connection that got its number, and waits there, maybe for ever.
 A module of this name, since Celery shows it as the pool's.
 *Hole:* while the broker is away the main process only waits for it, and limits strike late; the
 heartbeat of the child itself keeps the hard one.
@@ -12,10 +15,14 @@ heartbeat of the child itself keeps the hard one.
 from __future__ import annotations
 
 import heapq
+import os
+import stat
 from time import monotonic
 from typing import Any
 
+from celery import signals
 from celery.concurrency import asynpool, prefork
+from kombu.asynchronous import get_event_loop
 
 AT_ONCE = 0.01  # seconds; zero would mean no limit
 FEWEST_TIMERS = 1000
@@ -81,6 +88,30 @@ def tidy(timer: Any) -> None:
     """Throw away what was cancelled; in place, since the event loop holds this very list."""
     timer._queue[:] = [each for each in timer._queue if not each.entry.canceled]
     heapq.heapify(timer._queue)
+
+
+@signals.worker_process_init.connect(weak=False)
+def let_go(**_: Any) -> None:
+    """Give up this child's copies of the sockets that its main process polls.
+
+    Their numbers stay taken, by nothing: objects that came along may still close them.
+    """
+    hub = get_event_loop()
+    if hub is None:
+        return
+    nothing = os.open(os.devnull, os.O_RDWR)
+    waker = getattr(hub, "_waker", None)  # what other threads wake the loop by
+    for number in {*hub.readers, *hub.writers, *([waker.fileno()] if waker else ())}:
+        if _is_socket(number):
+            os.dup2(nothing, number, inheritable=False)
+    os.close(nothing)
+
+
+def _is_socket(number: int) -> bool:
+    try:
+        return stat.S_ISSOCK(os.fstat(number).st_mode)
+    except OSError:
+        return False
 
 
 class TaskPool(prefork.TaskPool):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,7 @@ from django.db.models.functions import Now
 from jobs import publish, tasks
 from jobs.enqueue import enqueue_many
 from jobs.models import Job
-from tests.acceptance.stack import Stack, is_alive
+from tests.acceptance.stack import Stack, children, is_alive
 from tests.acceptance.watching import all_ended, ended, holding, outcomes, process_in
 from tests.drills.held import held, held_failing, patient
 from tests.drills.kinds import noop, repeatable
@@ -80,6 +82,45 @@ def test_a_worker_outlives_its_broker_and_so_do_its_jobs(
     assert ended(job).state == "succeeded"
     assert outcomes(job) == ["succeeded"]
     assert (stack.worker.pid, is_alive(stack.worker)) == (worker, True)
+
+
+def test_a_child_that_replaces_another_keeps_no_connection_that_its_main_process_polls(
+    stack: Stack, workspace: Workspace
+) -> None:
+    """With a copy of it alive, a broken one cannot be taken out of the main process' loop."""
+    first = set(children(stack.worker))
+    for pid in first:
+        os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: len(made := set(children(stack.worker))) == len(first) and not made & first)
+    jobs = [noop.s().enqueue(workspace=workspace, key=f"{n}") for n in range(6)]
+    assert {each.state for each in all_ended(jobs, 20)} == {"succeeded"}
+    polled = _polled(stack.worker.pid) & _sockets(stack.worker.pid)
+    assert polled
+    wait_until(lambda: not any(polled & _sockets(pid) for pid in children(stack.worker)))
+
+
+def _polled(pid: int) -> set[int]:
+    """The inodes of all that a process' event loops look at."""
+    lines = [line for info in Path(f"/proc/{pid}/fdinfo").iterdir() for line in _lines(info)]
+    return {int(line.split("ino:")[1].split()[0], 16) for line in lines if line.startswith("tfd:")}
+
+
+def _lines(info: Path) -> list[str]:
+    try:
+        return info.read_text().splitlines()
+    except OSError:  # closed meanwhile
+        return []
+
+
+def _sockets(pid: int) -> set[int]:
+    """The inodes of the sockets that a process has open."""
+    found = set()
+    for entry in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(OSError):
+            kind, _, number = os.readlink(entry).partition(":")
+            if kind == "socket":
+                found.add(int(number.strip("[]")))
+    return found
 
 
 def test_a_job_that_fails_while_the_broker_is_away_is_retried_when_it_is_back(
