@@ -6,6 +6,7 @@ import datetime
 import gzip
 import socket
 import ssl
+import struct
 import threading
 import time
 import tracemalloc
@@ -13,11 +14,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from ipaddress import ip_network
+from pathlib import Path
 from typing import Any
 
 import pytest
 import trustme
 
+from tests.unit.test_webhook_addresses import BLOCKED
 from webhooks.egress import Limits, Reply, Target, send
 
 HERE = [ip_network("127.0.0.0/8")]
@@ -106,10 +109,14 @@ def sent(receiver: Receiver, body: bytes = b"{}", **more: Any) -> Reply:
 
 
 def test_a_request_says_what_it_was_given_and_nothing_of_this_machine(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    """W-84."""
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
     monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:1")
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", "/nowhere.pem")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / ".netrc").write_text("machine 127.0.0.1 login ana password hunter2\n")
     with receiving(says(OK)) as receiver:
         reply = sent(receiver)
 
@@ -273,6 +280,53 @@ def test_one_bad_answer_among_good_ones_blocks_all(monkeypatch: pytest.MonkeyPat
     with receiving(says(OK)) as receiver:
         reply = sent(receiver, target=replace(receiver.target, host="hooks.example.com"))
     assert (reply.code, receiver.connections) == ("blocked_address", 0)
+
+
+def test_every_blocked_address_is_blocked_as_an_answer_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """W-80: a name that leads there, beside a good address."""
+    opened: list[object] = []
+    monkeypatch.setattr(socket.socket, "connect", lambda *_: opened.append(_))
+    for address in BLOCKED:
+        answer = (socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, 443))
+        good = (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("8.8.8.8", 443))
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, a=answer, g=good, **__: [g, a])
+        reply = send(Target("https", "hooks.example.com", 443, "/"), {}, b"{}", limits=QUICK)
+        assert (reply.code, reply.sent, opened) == ("blocked_address", False, []), address
+
+
+def test_a_peer_that_is_not_who_was_looked_up_gets_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """W-89."""
+    with receiving(says(OK)) as receiver:
+        monkeypatch.setattr(socket.socket, "getpeername", lambda _self: ("127.0.0.2", 80))
+        reply = sent(receiver)
+        monkeypatch.undo()
+    assert (reply.code, reply.sent) == ("blocked_address", False)
+    assert b"".join(receiver.requests) == b""
+
+
+def resets(start: bytes) -> Behaviour:
+    """Say this much and break off with a reset, not with an end."""
+
+    def behave(client: socket.socket) -> None:
+        client.sendall(start)
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+    return behave
+
+
+@pytest.mark.parametrize(
+    ("start", "code", "status"),
+    [
+        (b"", "reset", None),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n", "ok", 200),
+    ],
+    ids=["before the answer", "after its head"],
+)
+def test_a_connection_that_is_reset(start: bytes, code: str, status: int | None) -> None:
+    """W-18: status and headers are the answer; of its body nothing is needed."""
+    with receiving(resets(start)) as receiver:
+        reply = sent(receiver)
+    assert (reply.code, reply.status, reply.sent) == (code, status, True)
 
 
 def test_a_name_is_looked_up_once_and_the_answer_is_what_is_used(

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from django.db import transaction
+from django.db.models import F
 from django.db.models.functions import Now
 
 from alerts.models import Alert
@@ -66,6 +67,12 @@ def attempts(one: WebhookDelivery, most: int = 6) -> WebhookDelivery:
         if attempt(one).status != "open":
             return one
     raise AssertionError(f"not ended after {most} executions")
+
+
+def waits(one: WebhookDelivery) -> float:
+    """Seconds until the next request."""
+    job = Job.objects.annotate(left=F("run_at") - Now()).get(pk=job_of(one).pk)
+    return float(job.left.total_seconds())
 
 
 def probe() -> bool:

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from django.db import connection, transaction
-from django.db.models import F
 from django.db.models.functions import Now
 from standardwebhooks.webhooks import Webhook
 
@@ -21,6 +20,7 @@ from jobs.testing import drain
 from tests.integration.kernel.scene import started
 from tests.integration.webhooks.scene import (
     TOLD,
+    alert,
     attempt,
     attempts,
     codes,
@@ -28,6 +28,7 @@ from tests.integration.webhooks.scene import (
     endpoint,
     job_of,
     tell,
+    waits,
 )
 from tests.support.receiver import Receiver, Says
 from webhooks import endpoints, evidence, requests, success
@@ -38,12 +39,6 @@ from workspaces.models import AuditEvent, Workspace
 
 pytestmark = pytest.mark.django_db(transaction=True)
 both = pytest.mark.sqlite
-
-
-def waits(one: WebhookDelivery) -> float:
-    """Seconds until the next request."""
-    job = Job.objects.annotate(left=F("run_at") - Now()).get(pk=job_of(one).pk)
-    return float(job.left.total_seconds())
 
 
 @both
@@ -138,6 +133,7 @@ def test_gone_means_never_again(acme: Workspace, hook: Receiver) -> None:
     assert attempts(delivery()).status == "dead"
     one.refresh_from_db()
     assert (one.state, one.reason, len(hook.got)) == ("disabled", "gone", 1)
+    assert (alert().severity, alert().count) == ("error", 1)
 
 
 @pytest.mark.parametrize(
