@@ -11,7 +11,7 @@ WHERE id = @uuid(id) AND state = 'dead' AND resolved_at IS NULL RETURNING id"""
 _OBSERVE = """UPDATE jobs_step SET observed = %(observed)s, observed_output = @json(output),
   observed_by = %(actor)s, observed_at = @now
 WHERE job_id = @uuid(id) AND name = %(name)s AND observed = ''
-  AND (state = 'started'
+  AND ((state = 'started' AND late_at IS NULL AND opens_at <= @now)
     OR (state = 'done' AND output_error <> '' AND %(observed)s = 'happened')) RETURNING id"""
 
 

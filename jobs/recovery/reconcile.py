@@ -67,7 +67,9 @@ def _reconciled(deed: Deed, step: str, observed: Observation, output: str | None
         job.pk, name=step, observed=observed.value, output=output, actor=deed.actor.id
     ):
         raise NotReconcilable(
-            f"Nothing was recorded: step {step!r} is not open, or was observed already. "
+            f"Nothing was recorded: step {step!r} is not open, or was observed already. A keyed "
+            "step opens when its provider has forgotten the key; until then a resume sends it "
+            "again. "
             f"See its steps with manage.py job show {job.pk}."
         )
     locks.release(job.pk)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -234,6 +235,25 @@ def test_only_an_open_step_is_reconciled(acme: Workspace, ledger: str, step: str
         assert refused("it", job.pk).code == "not_reconcilable"
     finally:
         del DEEDS["it"]
+
+
+@pytest.mark.sqlite
+@pytest.mark.parametrize(
+    "known",
+    [
+        {"effect": "keyed", "opens_at": Now() + timedelta(hours=1)},
+        {"late_at": Now(), "late_output": {"id": "c-1"}},
+    ],
+    ids=["its provider still knows the key", "its own worker told later"],
+)
+def test_a_started_step_that_is_not_open_is_not_reconciled(
+    acme: Workspace, ledger: str, known: dict[str, Any]
+) -> None:
+    """An observation is written once: it would overrule what is known, or what can be asked."""
+    job = uncertain(acme, ledger)
+    job.steps.filter(name="charge").update(**known)
+    assert refused("reconcile", job.pk).code == "not_reconcilable"
+    assert job.steps.get().observed == ""
 
 
 @pytest.mark.sqlite

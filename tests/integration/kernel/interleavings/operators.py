@@ -124,7 +124,7 @@ class Operators(Cast):
         output = world.output(intent) if happened else None
         about: dict[str, Any] = {"step": name, "outcome": outcome, "output": output}
         self.scene.agreed(
-            lambda: verbs.reconcile(record, name, outcome, output),
+            lambda: verbs.reconcile(record, name, outcome, output, self.scene.model.now),
             lambda: reconcile(record.id, actor=SYSTEM, reason=WHY, **about),
         )
 

@@ -27,13 +27,13 @@ def resolve(record: Record) -> None:
     record.resolved = True
 
 
-def reconcile(record: Record, step: str, outcome: str, output: object) -> None:
+def reconcile(record: Record, step: str, outcome: str, output: object, now: float) -> None:
     """Written once, about a step that is open, or is done without its output."""
     each = record.checkpoints.get(step)
     if not record.final or record.successor is not None or each is None or each.observed:
         raise Refusal
     lacks_output = each.state == "done" and each.fault and outcome == "happened"
-    if each.state != "started" and not lacks_output:
+    if not each.is_open(now) and not lacks_output:
         raise Refusal
     each.observed, each.observed_output = outcome, output
 
