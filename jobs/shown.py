@@ -23,7 +23,7 @@ def shown(job: Job, steps_at_most: int | None = None) -> dict[str, Any]:
     return {
         **summary(job, job.workspace.slug),
         "traceparent": job.traceparent,
-        "attempts": [_attempt(attempt, curtain) for attempt in attempts],
+        "attempts": [_attempt(attempt, job, curtain) for attempt in attempts],
         "steps": [_step(step, curtain) for step in steps],
         "more_steps": len(rows) > len(steps),
         "successor": _text(successor),
@@ -86,7 +86,8 @@ def planned(plan: Plan) -> dict[str, Any]:
     return {**asdict(plan), "allowed": plan.refusal is None}
 
 
-def _attempt(row: Attempt, curtain: Curtain) -> dict[str, Any]:
+def _attempt(row: Attempt, job: Job, curtain: Curtain) -> dict[str, Any]:
+    """Every attempt of a job is its request's; a retry is a job of its own, with its own."""
     return {
         "number": row.number,
         "outcome": row.outcome,
@@ -101,6 +102,7 @@ def _attempt(row: Attempt, curtain: Curtain) -> dict[str, Any]:
         "started_at": _iso(row.started_at),
         "ended_at": _iso(row.ended_at),
         "worker": row.worker,
+        "request_id": job.request_id,
     }
 
 

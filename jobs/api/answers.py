@@ -101,6 +101,7 @@ class AttemptShown(Answer):
     started_at = serializers.DateTimeField()
     ended_at = serializers.DateTimeField()
     worker = serializers.CharField()
+    request_id = serializers.CharField(allow_blank=True, help_text="Of the request it stems from.")
 
 
 class StepShown(Answer):

@@ -65,6 +65,7 @@ class EvidenceAttempt(Answer):
     provider_request_id = serializers.CharField(allow_blank=True)
     cost = serializers.JSONField(allow_null=True)
     worker = serializers.CharField()
+    request_id = serializers.CharField(allow_blank=True, help_text="Of the request it stems from.")
     started_at = serializers.DateTimeField()
     ended_at = serializers.DateTimeField()
 

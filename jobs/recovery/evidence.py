@@ -86,7 +86,7 @@ def gathered(job: Job, actor: Actor | User) -> Evidence:
         made_at=timezone.now().isoformat(),
         job=_job(job, curtain),
         chain=tuple(_link(each, curtain) for each in reversed(chain[:CHAIN_SHOWN])),
-        attempts=tuple(_attempt(row, curtain) for row in reversed(attempts[:ATTEMPTS_SHOWN])),
+        attempts=tuple(_attempt(row, job, curtain) for row in reversed(attempts[:ATTEMPTS_SHOWN])),
         steps=tuple(_step(row, job, is_open, curtain) for row in rows[:STEPS_SHOWN]),
         trail=None
         if trail is None
@@ -179,7 +179,7 @@ def _link(job: Job, curtain: Curtain) -> Facts:
     }
 
 
-def _attempt(row: Attempt, curtain: Curtain) -> Facts:
+def _attempt(row: Attempt, job: Job, curtain: Curtain) -> Facts:
     return {
         "number": row.number,
         "outcome": row.outcome,
@@ -191,6 +191,7 @@ def _attempt(row: Attempt, curtain: Curtain) -> Facts:
         "provider_request_id": row.provider_request_id,
         "cost": row.cost,
         "worker": row.worker,
+        "request_id": job.request_id,
         "started_at": _iso(row.started_at),
         "ended_at": _iso(row.ended_at),
     }

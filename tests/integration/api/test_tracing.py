@@ -76,6 +76,10 @@ def test_a_retry_is_known_by_the_request_that_asked_for_it(
     assert (successor.request_id, successor.traceparent) == ("request-43", TRACE)
     assert ids(control.requests("POST /charges")[-1]) == ("request-43", TRACE)
     assert AuditEvent.objects.get(action="job.resume").request_id == "request-43"
+    for job_id, request in ((made["id"], "request-42"), (successor.pk, "request-43")):
+        for address in (f"jobs/{job_id}/", f"jobs/{job_id}/evidence/"):
+            attempts = body(me.get(address))["attempts"]
+            assert [each["request_id"] for each in attempts] == [request], address
 
 
 def test_what_a_job_enqueues_is_born_with_its_ids(acme: Workspace) -> None:
