@@ -7,8 +7,9 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rest_framework import serializers
+from rest_framework.fields import empty
 
-from workspaces.audit import REASON_MAX
+from workspaces.audit import REASON_MAX, reason_given
 from workspaces.http.errors import InputInvalid
 
 if TYPE_CHECKING:
@@ -56,10 +57,19 @@ class Text(serializers.CharField):
 
 
 class Reason(Text):
-    """Why, in words that the next person understands; it is audited."""
+    """Why, in words that the next person understands; it is audited.
+
+    One that says nothing or too much is refused with the codes that the services have for it:
+    ReasonRequired, ReasonTooLong.
+    """
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**{"max_length": REASON_MAX, **kwargs})
+
+    def run_validation(self, data: Any = empty) -> Any:
+        if isinstance(data, str):
+            reason_given(data)
+        return super().run_validation(data)
 
 
 class Whole(serializers.IntegerField):

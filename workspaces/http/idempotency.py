@@ -176,6 +176,8 @@ def _answered(
     record = idempotency.claim(asked)
     if isinstance(record, IdempotencyRecord):
         return _replayed(record, asked, sent)
+    if view.unacceptable is not None:
+        raise view.unacceptable
     response = work()
     kept = {name: response[name] for name in KEPT_HEADERS if name in response}
     idempotency.answer(record, response.status_code, kept, response.content, view.job_id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from rest_framework.exceptions import NotAcceptable
 from rest_framework.renderers import JSONRenderer
 from rest_framework.views import APIView
 
@@ -41,9 +42,21 @@ class ApiView(APIView):
     gives: ClassVar[dict[str, dict[Any, Any]]] = {}
     actor: Actor
     key: str | None = None
+    unacceptable: NotAcceptable | None = None
 
     def get_exception_handler(self) -> Any:
         return problems.handled
+
+    def perform_content_negotiation(self, request: Request, force: bool = False) -> Any:  # noqa: FBT001, FBT002
+        """As ever; but what is kept under a key is repeated as it is, whatever is accepted now."""
+        try:
+            return super().perform_content_negotiation(request, force)
+        except NotAcceptable as error:
+            work = getattr(self, (request.method or "").lower(), None)
+            if well_formed_key(request) is None or not hasattr(work, "idempotent"):
+                raise
+            self.unacceptable = error  # the work is refused with it
+            return super().perform_content_negotiation(request, force=True)
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)

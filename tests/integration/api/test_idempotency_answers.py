@@ -66,6 +66,25 @@ def test_a_repetition_has_the_same_status_bytes_and_headers_and_its_own_request_
     assert record.replays == 1
 
 
+def test_what_is_kept_is_repeated_whatever_is_accepted_by_then(
+    caller: Callers, probe: type[Probe]
+) -> None:
+    """I-65. The first request is refused as ever, and leaves its key unused."""
+    me = caller()
+    refused = me.post("probe/", {}, accept="text/html", **KEY)
+    assert (refused.status_code, problem(refused)["code"]) == (406, "not_acceptable")
+    assert (Group.objects.count(), IdempotencyRecord.objects.count()) == (0, 0)
+
+    first = me.post("probe/", {}, **KEY)
+    again = me.post("probe/", {}, accept="text/html", **KEY)
+
+    assert (again.status_code, again.content) == (first.status_code, first.content)
+    assert again["Content-Type"] == first["Content-Type"] == "application/json"
+    assert again["Idempotent-Replayed"] == "true"
+    assert me.post("probe/", {}, accept="text/html").status_code == 406, "without a key"
+    assert Group.objects.count() == 1
+
+
 def test_a_unique_name_is_repeated_and_not_refused_as_taken(
     caller: Callers, probe: type[Probe]
 ) -> None:

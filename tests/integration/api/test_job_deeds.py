@@ -227,9 +227,6 @@ def test_an_observation_makes_the_retry_possible(caller: Callers, doubt: Job, le
         ({"outcome": "did_not_happen", "output": 1}, "output"),
         ({"step": ""}, "step"),
         ({"step": "s" * 121}, "step"),
-        ({"reason": ""}, "reason"),
-        ({"reason": "  "}, "reason"),
-        ({"reason": "r" * 2001}, "reason"),
         ({"reason": 7}, "reason"),
         ({"steps": "charge"}, "steps"),
     ],
@@ -243,6 +240,23 @@ def test_an_observation_that_is_wrong_is_named(
     told = problem(deed(caller(), doubt, "reconcile", seen))
 
     assert (told["status"], told["code"], list(told["errors"])) == (422, "input_invalid", [field])
+    assert audited(doubt) == []
+
+
+@pytest.mark.parametrize("verb", ["retry", "cancel", "resolve", "reconcile"])
+@pytest.mark.parametrize(
+    ("reason", "code"),
+    [("", "reason_required"), (" ", "reason_required"), ("r" * 2001, "reason_too_long")],
+    ids=["empty", "blank", "long"],
+)
+def test_a_reason_that_cannot_be_kept_has_the_code_that_it_has_everywhere(
+    caller: Callers, doubt: Job, verb: str, reason: str, code: str
+) -> None:
+    more = {"step": "charge", "outcome": "happened"} if verb == "reconcile" else {}
+
+    told = problem(deed(caller(), doubt, verb, {"reason": reason, **more}))
+
+    assert (told["status"], told["code"]) == (422, code)
     assert audited(doubt) == []
 
 
