@@ -98,16 +98,16 @@ def bound_waiting() -> None:
 def answer(
     record_id: int, status: int, headers: Mapping[str, str], body: bytes, job_id: object = None
 ) -> None:
-    """Keep what was answered. In the transaction of `claim`, after the work."""
+    """Keep what was answered. The last thing in the transaction of `claim`, which it may commit."""
     if len(body) > BODY_LIMIT:
         raise ValueError(f"an answer of {len(body)} bytes cannot be kept for repetitions")
     kept = {"status": status, "headers": json.dumps(dict(headers)), "body": body, "job": job_id}
-    sql.execute(_ANSWER, {"id": record_id, **kept})
+    sql.execute(_ANSWER, {"id": record_id, **kept}, last=True)
 
 
 def note_replay(record: IdempotencyRecord, request_id: str) -> None:
-    """Count that it was answered again; its expiry stays."""
-    sql.execute(_REPLAYED, {"id": record.pk, "request_id": request_id})
+    """Count that it was answered again; its expiry stays. As `answer`, the last thing."""
+    sql.execute(_REPLAYED, {"id": record.pk, "request_id": request_id}, last=True)
 
 
 def prune(batches: int = 1) -> int:

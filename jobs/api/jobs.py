@@ -12,7 +12,7 @@ from jobs import registry
 from jobs.api.answers import JobMade, JobPage, JobShown
 from jobs.api.bodies import NewJob
 from jobs.api.filters import JobFilters, selected
-from jobs.api.views import JobView, url_of
+from jobs.api.views import JobView
 from jobs.enqueue import enqueue
 from jobs.errors import JobsError
 from jobs.models import Job
@@ -52,7 +52,7 @@ class JobList(WorkspaceView):
         job = self._enqueued(NewJob.given(request))
         self.job_id = job.pk
         body = {"created": job.created, **summary(job, slug)}
-        location = request.build_absolute_uri(url_of(job.pk, slug))
+        location = request.build_absolute_uri(f"{request.path}{job.pk}/")
         return Response(body, 201 if job.created else 200, headers={"Location": location})
 
     def _enqueued(self, asked: dict[str, Any]) -> Job:

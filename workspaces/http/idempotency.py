@@ -10,7 +10,8 @@ import json
 import logging
 import re
 from collections.abc import Callable
-from functools import wraps
+from dataclasses import dataclass
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from django.db import Error, transaction
@@ -45,6 +46,14 @@ _KEY = re.compile(r"[A-Za-z0-9._:~+/=-]{8,255}")
 View = TypeVar("View", bound="WorkspaceView")
 
 
+@dataclass(frozen=True)
+class Worked:
+    """What is answered, and the statement that its transaction ends with."""
+
+    response: HttpResponse
+    last: Callable[[], None] = lambda: None
+
+
 def idempotent(work: Callable[..., Response]) -> Callable[..., HttpResponse]:
     """Let a view's method be repeated safely by clients that send an Idempotency-Key.
 
@@ -52,7 +61,8 @@ def idempotent(work: Callable[..., Response]) -> Callable[..., HttpResponse]:
     anything outside the database, and may be called again after a deadlock. Refusals with 409 or
     410 are kept too, all others leave the key unused. The same key with another request gets
     422, and one that is still being answered 409 with `Retry-After`. Without a key the method
-    just runs, in a transaction, unless the view says `needs_key`: then it is refused.
+    just runs, in a transaction, unless the view says `needs_key`: then it is refused. Whoever
+    accepts no JSON is refused, but told what is kept.
     """
 
     @wraps(work)
@@ -60,9 +70,9 @@ def idempotent(work: Callable[..., Response]) -> Callable[..., HttpResponse]:
         def fresh() -> HttpResponse:
             return _rendered(work(view, request, *args, **kwargs))
 
-        def bounded() -> HttpResponse:
+        def bounded() -> Worked:
             idempotency.bound_waiting()
-            return fresh()
+            return Worked(fresh())
 
         if view.key is None and view.needs_key:
             raise errors.IdempotencyKeyMissing
@@ -121,28 +131,30 @@ def well_formed_key(request: Request) -> str | None:
     return bare if _KEY.fullmatch(bare) else None
 
 
-def _in_one_transaction(work: Callable[[], HttpResponse], *, repeatable: bool) -> HttpResponse:
+def _in_one_transaction(work: Callable[[], Worked], *, repeatable: bool) -> HttpResponse:
     """Do it, three times at most if others are in the way; what is returned is committed."""
     for left in reversed(range(TRIES)):
-        response = None
+        worked, done = None, False
         try:
             with transaction.atomic():
-                response = work()
+                worked = work()
+                worked.last()  # from here on it may be committed
+                done = True
             break
         except Error as error:
             if left and is_contention(error):
                 continue
-            if response is not None and is_lost_connection(error):
+            if worked is not None and is_lost_connection(error):
                 raise errors.OutcomeUnknown(repeatable=repeatable) from error
             raise
         except Exception:
-            if response is None:
+            if not done:
                 raise
             logger.exception("api.failed_after_commit")  # the deed is done all the same
             break
-    if response is None:
+    if worked is None:
         raise AssertionError("unreachable")
-    return response
+    return worked.response
 
 
 def _sent(request: Request) -> Sent:
@@ -172,7 +184,7 @@ def _with_record(
 
 def _answered(
     view: WorkspaceView, asked: Asked, sent: Sent, work: Callable[[], HttpResponse]
-) -> HttpResponse:
+) -> Worked:
     record = idempotency.claim(asked)
     if isinstance(record, IdempotencyRecord):
         return _replayed(record, asked, sent)
@@ -180,9 +192,9 @@ def _answered(
         raise view.unacceptable
     response = work()
     kept = {name: response[name] for name in KEPT_HEADERS if name in response}
-    idempotency.answer(record, response.status_code, kept, response.content, view.job_id)
+    answer = (response.status_code, kept, response.content, view.job_id)
     response[REPLAYED] = "false"
-    return response
+    return Worked(response, partial(idempotency.answer, record, *answer))
 
 
 def _or_refused(
@@ -199,14 +211,13 @@ def _or_refused(
         return problems.answered(error, request)
 
 
-def _replayed(record: IdempotencyRecord, asked: Asked, sent: Sent) -> HttpResponse:
+def _replayed(record: IdempotencyRecord, asked: Asked, sent: Sent) -> Worked:
     if not _is_same(record, sent):
         raise errors.IdempotencyKeyReused(record.method, record.path, record.created_at.isoformat())
-    idempotency.note_replay(record, asked.request_id)
     response = HttpResponse(bytes(record.body), status=record.status, headers=record.headers)
     response[REPLAYED] = "true"
     response[ORIGINAL_DATE] = http_date(record.created_at.timestamp())
-    return response
+    return Worked(response, partial(idempotency.note_replay, record, asked.request_id))
 
 
 def _is_same(record: IdempotencyRecord, sent: Sent) -> bool:

@@ -314,7 +314,7 @@ def database_url() -> str:
 
 
 @pytest.mark.sqlite
-@pytest.mark.parametrize("moment", ["claimed", "worked", "answered"])
+@pytest.mark.parametrize("moment", ["claimed", "worked"])
 def test_a_process_that_dies_before_the_commit_leaves_nothing_and_the_retry_works(
     caller: Callers, moment: str
 ) -> None:
@@ -327,6 +327,20 @@ def test_a_process_that_dies_before_the_commit_leaves_nothing_and_the_retry_work
     assert left == (0, 0)
     assert (again.status_code, again["Idempotent-Replayed"]) == (201, "false")
     assert Job.objects.count() == 1
+
+
+@pytest.mark.sqlite
+def test_a_process_that_dies_as_the_answer_is_kept_leaves_all_or_nothing(caller: Callers) -> None:
+    me = caller()
+    killed(me, "answered")
+    left = (Job.objects.count(), IdempotencyRecord.objects.count())
+
+    again = me.post("jobs/", ORDER, **KEY)
+
+    together = connection.vendor == "postgresql"  # where the answer and the COMMIT go out as one
+    assert left == ((1, 1) if together else (0, 0))
+    assert again["Idempotent-Replayed"] == ("true" if together else "false")
+    assert (again.status_code, Job.objects.count()) == (201, 1)
 
 
 @pytest.mark.sqlite

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
+from contextlib import nullcontext, suppress
 from types import FrameType
 from typing import Any
 
 import psycopg
 import pytest
-from django.db import connection, transaction
+from django.db import Error, connection, transaction
 
 from jobs.statements import send
 from tests.integration.kernel.sessions import cut_off
@@ -54,16 +55,28 @@ def test_a_statement_is_prepared_once_for_each_text_and_types(
     assert len(names(raw) - before) == 2
 
 
-def test_what_psycopg_forgot_after_a_rollback_is_prepared_again(
-    raw: psycopg.Connection[Any],
-) -> None:
-    assert send("SELECT %(n)s + 41", {"n": 1}) == [(42,)]
+def test_a_rollback_forgets_nothing_that_was_prepared(raw: psycopg.Connection[Any]) -> None:
+    send("SELECT %(n)s + 41", {"n": 1})
+    kept = names(raw)
     with transaction.atomic():
         send("SELECT %(n)s + 41", {"n": 1})
+        with suppress(Error), transaction.atomic():
+            send("SELECT 1 / %(n)s", {"n": 0})
+        assert send("SELECT %(n)s + 41", {"n": 1}) == [(42,)], "the savepoint is rolled back"
         transaction.set_rollback(True)
-    raw.execute("SELECT 1")  # with this psycopg tells the server to forget
-    assert names(raw) == set()
+    raw.execute("SELECT 1")  # with this psycopg would tell the server to forget its own
+    assert names(raw) > kept
+
+
+@pytest.mark.parametrize("within", [False, True], ids=["alone", "first in a transaction"])
+def test_what_somebody_deallocated_is_prepared_again(
+    raw: psycopg.Connection[Any], within: bool
+) -> None:
     assert send("SELECT %(n)s + 41", {"n": 1}) == [(42,)]
+    raw.execute("DEALLOCATE ALL")
+    with transaction.atomic() if within else nullcontext():
+        assert send("SELECT %(n)s + 41", {"n": 1}) == [(42,)]
+        assert send("SELECT %(n)s + 41", {"n": 2}) == [(43,)]
 
 
 def test_a_new_connection_starts_with_nothing_prepared(raw: psycopg.Connection[Any]) -> None:
@@ -84,16 +97,18 @@ def test_a_refusal_is_the_error_that_a_cursor_would_raise(raw: psycopg.Connectio
         assert prepared.send(raw, "SELECT 1", {}) == [(1,)], "and the connection is as good as new"
 
 
-def test_in_a_transaction_and_where_preparing_is_forbidden_a_cursor_is_used(
-    raw: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("why", ["preparing is forbidden", "others prepare as well"])
+def test_a_cursor_is_used_where_it_must(
+    raw: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch, why: str
 ) -> None:
     before = names(raw)
+    if why == "preparing is forbidden":
+        monkeypatch.setattr(raw, "prepare_threshold", None)
+    else:
+        monkeypatch.setattr(raw, "cursor_factory", psycopg.Cursor)
     with transaction.atomic():
         assert not prepared.serves(raw)
         assert send("SELECT %(n)s + 43", {"n": 1}) == [(44,)]
-    monkeypatch.setattr(raw, "prepare_threshold", None)
-    assert not prepared.serves(raw)
-    assert send("SELECT %(n)s + 43", {"n": 1}) == [(44,)]
     assert names(raw) == before
 
 
@@ -115,8 +130,12 @@ def limit() -> Iterator[None]:
     signal.signal(signal.SIGALRM, before)
 
 
-def test_a_signal_ends_the_wait_for_the_database(raw: psycopg.Connection[Any], limit: None) -> None:
+@pytest.mark.parametrize("autocommit", [True, False], ids=["alone", "with its BEGIN"])
+def test_a_signal_ends_the_wait_for_the_database(
+    raw: psycopg.Connection[Any], limit: None, autocommit: bool
+) -> None:
     left = raw.info.backend_pid
+    raw.autocommit = autocommit
     with pytest.raises(TimeIsUp):
         prepared.send(raw, "SELECT pg_sleep(%(seconds)s)", {"seconds": 60.0})
     connection.close()
