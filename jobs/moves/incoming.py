@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 from django.db import connection
@@ -36,22 +37,27 @@ def insert(params: dict[str, Any]) -> Job | None:
     The workspace is locked ``FOR SHARE`` on PostgreSQL, so that closing it and enqueueing
     into it cannot pass each other.
     """
-    postgresql = connection.vendor == "postgresql"
+    sql = _insert(ends=params["deadline"] is not None, vendor=connection.vendor)
+    sent = {
+        name: value for name, value in params.items() if name != "deadline" or value is not None
+    }
+    return next(iter(made(Job, send(sql, {**sent, "first_wake": FIRST_WAKE}))), None)
+
+
+@cache
+def _insert(*, ends: bool, vendor: str) -> str:
+    postgresql = vendor == "postgresql"
     later = (
         "greatest(@now, m.run_at) + %(deadline)s * interval '1 second'"
         if postgresql
         else "django_format_dtdelta('+', max(@now, m.run_at),"
         " CAST(%(deadline)s * 1000000 AS INTEGER))"
     )
-    sql = _INSERT.format(
-        deadline="NULL" if params["deadline"] is None else later,
+    return _INSERT.format(
+        deadline=later if ends else "NULL",
         lock="FOR SHARE OF w" if postgresql else "",
         columns=columns(Job),
     )
-    sent = {
-        name: value for name, value in params.items() if name != "deadline" or value is not None
-    }
-    return next(iter(made(Job, send(sql, {**sent, "first_wake": FIRST_WAKE}))), None)
 
 
 _INSERT_MANY = """
