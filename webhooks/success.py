@@ -1,6 +1,6 @@
 """A message that was taken, in the very statement that ends its job.
 
-It writes what ``evidence.keep`` and ``endings.follow`` write in the usual way, which takes eight more
+It writes what ``evidence.keep`` and ``endings.follow`` write in the usual way, which takes a dozen
 round trips. Only where the endpoint is well: healing one is left to the usual way.
 """
 
