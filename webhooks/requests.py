@@ -12,6 +12,7 @@ from webhooks.models import Endpoint, EndpointSecret
 from webhooks.parcels import Parcel
 from webhooks.sealing import unseal, unseal_headers
 from webhooks.signing import sign
+from workspaces.redaction import learn, secrets_in
 
 AGENT = "firedoor-webhooks/1"
 HEADERS_LIMIT = 10
@@ -53,12 +54,18 @@ def live_secrets(endpoint: Endpoint) -> list[EndpointSecret]:
 
 
 def headers_of(parcel: Parcel, timestamp: int, attempt: int, traceparent: str) -> dict[str, str]:
-    """All headers of one request. Raises Unsealable, and what ``sign`` raises."""
+    """All headers of one request. Raises Unsealable, and what ``sign`` raises.
+
+    The values of the tenant's own are kept sealed: from now on this attempt hides them in whatever
+    it keeps, since a receiver may send back what it was sent.
+    """
+    own = unseal_headers(parcel.headers)
+    learn(secrets_in(own, ("*",)))
     secrets = [unseal(sealed) for sealed in parcel.secrets]
     signature = sign(secrets, parcel.message_id, timestamp, parcel.body)
     trace = {"traceparent": traceparent} if traceparent else {}
     return {
-        **{name.lower(): value for name, value in unseal_headers(parcel.headers).items()},
+        **{name.lower(): value for name, value in own.items()},
         "content-type": "application/json",
         "user-agent": AGENT,
         "accept": "*/*",
