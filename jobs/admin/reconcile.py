@@ -50,15 +50,24 @@ class ReconcileForm(ConfirmForm):
     def __init__(self, job: Job, data: Any = None, **options: Any) -> None:
         super().__init__(job, data, **options)
         rows = StepRow.objects.filter(OBSERVABLE, job_id=job.pk).order_by("pk")
-        names = list(rows.values_list("name", flat=True)[:STEPS_OFFERED])
-        one = names[0] if len(names) == 1 else None
+        steps = list(rows[:STEPS_OFFERED])
+        one = steps[0].name if len(steps) == 1 else None
         self.fields["step"] = forms.ChoiceField(
             label="Step",
             widget=forms.RadioSelect,
-            choices=[(name, name) for name in names],
+            choices=[(step.name, _in_words(step)) for step in steps],
             initial=one,
         )
         self.order_fields(self.field_order)
+
+
+def _in_words(step: StepRow) -> str:
+    """The step, when it was begun and by which attempt: what to look for at the provider."""
+    if step.intent_at is None:
+        return step.name
+    whose = " of an earlier job" if step.carried_from else ""
+    when = f"{step.intent_at:%Y-%m-%d %H:%M:%S} UTC"
+    return f"{step.name} (begun {when} by attempt {step.attempt}{whose})"
 
 
 class Reconcile(Confirm):

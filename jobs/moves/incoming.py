@@ -153,4 +153,4 @@ def carry_step(old: uuid.UUID, new: uuid.UUID, name: str, *, column: str | None)
         "output": "NULL" if column is None else column,
         "output_error": "output_error" if column == "output" else "''",
     }
-    send(_CARRY.format(**words), {"old": old, "id": old, "new": new, "name": name})
+    send(_CARRY.format(**words), {"id": old, "new": new, "name": name})

@@ -324,6 +324,17 @@ def test_cancelling_a_queued_job_gives_a_receipt(ana: Client, acme: Workspace) -
     assert job.state == "cancelled"
 
 
+def test_reconcile_says_when_a_step_was_begun_and_by_which_attempt(
+    ana: Client, acme: Workspace, tmp_path: Path
+) -> None:
+    """What to look for at the provider."""
+    job = uncertain(acme, tmp_path)
+    begun = Step.objects.get(job=job).intent_at
+    assert begun is not None
+    shown = ana.get(confirm(job, "reconcile")).content.decode()
+    assert f"begun {begun:%Y-%m-%d %H:%M:%S} UTC by attempt 1)" in shown
+
+
 def test_reconcile_wants_to_know_what_was_seen(
     ana: Client, acme: Workspace, tmp_path: Path
 ) -> None:

@@ -35,6 +35,7 @@ from jobs.outcomes import (
 )
 from jobs.params import OutputRejected
 from jobs.states import AttemptOutcome, Cause
+from jobs.transactions import TransactionOpen
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 RETRY, DEAD = Again.RETRY, Again.DEAD
@@ -165,6 +166,8 @@ def test_a_code_that_is_no_http_status_is_not_taken_for_one(code: object) -> Non
         (IntegrityError(), DEAD, MAYBE, "database_refused"),
         (DatabaseError(), DEAD, MAYBE, "database_refused"),
         (PermissionError(), DEAD, MAYBE, "not_permitted"),
+        (SystemExit(3), DEAD, MAYBE, "exited"),
+        (TransactionOpen(), DEAD, MAYBE, "transaction_open"),
         (httpx2.ConnectError(""), RETRY, NO, "connection_refused"),
         (httpx2.ConnectTimeout(""), RETRY, NO, "connect_timeout"),
         (httpx2.PoolTimeout(""), RETRY, NO, "connect_timeout"),

@@ -1,12 +1,13 @@
 """A worker writes only what is still its own."""
 
 from collections.abc import Callable
+from datetime import timedelta
 
 import pytest
 from django.db.models.functions import Now
 
 from jobs import moves
-from jobs.fence import AttemptRecord, Fence
+from jobs.fence import AttemptRecord, Fence, Standing
 from jobs.models import Event, Job, Step
 from jobs.states import AttemptOutcome, Cause, WaitReason
 from jobs.testing import leave_for_dead, lose_lease
@@ -56,6 +57,23 @@ def test_a_stale_worker_writes_nothing(workspace: Workspace, stale: str) -> None
     assert set(_writes(fence).values()) == {None}
     assert Job.objects.filter(pk=job.pk).values().get() == before
     assert not Step.objects.exists()
+
+
+@pytest.mark.parametrize("asked", [False, True])
+@pytest.mark.parametrize("late", [False, True])
+def test_what_is_written_tells_of_a_cancel_and_a_passed_deadline(
+    workspace: Workspace, asked: bool, late: bool
+) -> None:
+    job, fence = held(workspace)
+    Job.objects.filter(pk=job.pk).update(
+        cancel_requested_at=Now() if asked else None,
+        deadline_at=Now() - timedelta(seconds=1) if late else None,
+    )
+    told = Standing(cancel_requested=asked, deadline_passed=late)
+    words = {"name": "s", "effect": "once", "boundary": ""}
+    assert moves.renew(fence) == told
+    assert moves.begin_step(fence, remembers=0.0, **words) == told
+    assert moves.finish_step(fence, output="1", **words) == told
 
 
 def test_an_expired_lease_that_nobody_reaped_is_still_mine(workspace: Workspace) -> None:

@@ -182,6 +182,40 @@ def test_a_successor_is_the_same_intent_with_everything_it_needs(
 
 
 @pytest.mark.sqlite
+@pytest.mark.usefixtures("_nobody_works")
+def test_a_kind_without_a_deadline_gives_a_successor_none(
+    acme: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry.named(noop.name), "deadline", None)
+    made = retry(dead(noop.s(), acme).pk, mode="resume", actor=SYSTEM, reason="mended")
+    made.refresh_from_db()
+    assert made.deadline_at is None
+
+
+@pytest.mark.sqlite
+@pytest.mark.usefixtures("_nobody_works")
+def test_who_was_retried_says_since_when(acme: Workspace) -> None:
+    """By that the lists tell dead letters from those that somebody retried."""
+    job = dead(noop.s(), acme)
+    retried = Job.objects.filter(retried_at__isnull=False)
+    assert not retried.exists()
+    retry(job.pk, mode="resume", actor=SYSTEM, reason="mended")
+    assert retried.get() == job
+
+
+@pytest.mark.sqlite
+@pytest.mark.usefixtures("_nobody_works")
+@pytest.mark.parametrize("door", ["one", "many"])
+def test_a_key_that_is_taken_makes_no_second_job(acme: Workspace, door: str) -> None:
+    first = noop.s().enqueue(workspace=acme, key="a")
+    if door == "one":
+        again = noop.s().enqueue(workspace=acme, key="a")
+    else:
+        (again,) = enqueue_many([(noop.s(), "a")], workspace=acme)
+    assert (again.pk, again.created, Job.objects.count()) == (first.pk, False, 1)
+
+
+@pytest.mark.sqlite
 def test_what_was_cancelled_has_a_successor_like_what_died(acme: Workspace) -> None:
     job = dead(noop.s(), acme, state="cancelled", cause="")
     made = retry(job.pk, mode="resume", actor=SYSTEM, reason="cancelled by mistake")
