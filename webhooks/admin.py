@@ -8,15 +8,23 @@ from django.contrib import admin
 from django.urls import reverse
 from django.utils.html import format_html
 
+from webhooks import advice
 from webhooks.models import DeliveryAttempt, Endpoint, WebhookDelivery
 from webhooks.requests import live_secrets
 from webhooks.shown import delivery_lines
+from webhooks.states import DeliveryState
 from workspaces.admin.readonly import ReadOnlyAdmin, ReadOnlyInline
 
 if TYPE_CHECKING:
     from django.db.models import QuerySet
     from django.http import HttpRequest
     from django.utils.safestring import SafeString
+
+
+def _address(noun: str, slug: str, pk: object) -> str:
+    """Where the API has it."""
+    names = {"slug": slug, f"{noun}_id": pk}
+    return reverse(f"api-webhook-{noun}", kwargs=names)
 
 
 @admin.register(Endpoint)
@@ -30,7 +38,8 @@ class EndpointAdmin(ReadOnlyAdmin):
     search_fields = ("=id", "description")
     ordering = ("-id",)
     fieldsets = (
-        (None, {"fields": ("url", "description", "events", "state", "reason", "state_since")}),
+        (None, {"fields": ("what_to_do", "state", "reason", "state_since")}),
+        (None, {"fields": ("where", "description", "told_of")}),
         (
             "Health",
             {"fields": ("failures", "first_failed_at", "last_failed_at", "lane", "delays")},
@@ -38,11 +47,29 @@ class EndpointAdmin(ReadOnlyAdmin):
         ("Signed with", {"fields": ("secrets_by_their_end",)}),
         ("Record", {"fields": ("workspace", "actor", "created_at")}),
     )
-    readonly_fields = ("secrets_by_their_end",)
+    readonly_fields = ("what_to_do", "where", "told_of", "secrets_by_their_end")
 
     @admin.display(description="endpoint")
     def name(self, endpoint: Endpoint) -> str:
         return endpoint.description or endpoint.url.partition("?")[0]
+
+    @admin.display(description="what to do")
+    def what_to_do(self, endpoint: Endpoint) -> str:
+        """What its state means, what waits, and the deed that helps."""
+        waiting = WebhookDelivery.objects.filter(endpoint=endpoint, status=DeliveryState.OPEN)
+        skips = endpoint.full_said_at is not None
+        address = _address("endpoint", endpoint.workspace.slug, endpoint.pk)
+        return advice.of_endpoint(endpoint.state, waiting.count(), address, skips=skips)
+
+    @admin.display(description="URL")
+    def where(self, endpoint: Endpoint) -> str:
+        """Without its query, in which many receivers want a key."""
+        plain, asked, _hidden = endpoint.url.partition("?")
+        return f"{plain}?… (the rest is hidden)" if asked else plain
+
+    @admin.display(description="events")
+    def told_of(self, endpoint: Endpoint) -> str:
+        return ", ".join(endpoint.events)
 
     @admin.display(description="secrets")
     def secrets_by_their_end(self, endpoint: Endpoint) -> str:
@@ -83,6 +110,7 @@ class DeliveryAdmin(ReadOnlyAdmin):
     ordering = ("-id",)
     inlines = (AttemptInline,)
     fields = readonly_fields = (
+        "what_to_do",
         "message_id",
         "event_type",
         "standing",
@@ -97,6 +125,15 @@ class DeliveryAdmin(ReadOnlyAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         """Without the bodies, which lists and pages do not show."""
         return super().get_queryset(request).defer("message__body")
+
+    @admin.display(description="what to do")
+    def what_to_do(self, delivery: WebhookDelivery) -> str:
+        """What its status means, and the deed that helps."""
+        slug = delivery.workspace.slug
+        own = _address("delivery", slug, delivery.pk)
+        return advice.of_delivery(
+            delivery.status, own, _address("endpoint", slug, delivery.endpoint_id)
+        )
 
     @admin.display(description="event")
     def event_type(self, delivery: WebhookDelivery) -> str:

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import pytest
 from django.contrib.auth.models import User
+from django.db.models.functions import Now
 from django.test import Client
 from django.urls import reverse
 
-from tests.integration.webhooks.scene import TOLD, attempts, delivery, endpoint, tell
+from tests.integration.webhooks.scene import (
+    TOLD,
+    attempts,
+    delivery,
+    endpoint,
+    failing,
+    tell,
+)
 from tests.support.receiver import Receiver, Says
 from webhooks import endpoints
-from webhooks.models import EndpointSecret
+from webhooks.models import Endpoint, EndpointSecret
 from workspaces.actors import SYSTEM
 from workspaces.models import Membership, Workspace
 from workspaces.permissions import Role
@@ -41,8 +49,9 @@ def test_an_endpoint_is_told_without_its_secrets(
     assert status == 200
     assert f"…{secret[-4:]}" in text
     sealed = EndpointSecret.objects.get().sealed
-    for hidden in (secret, sealed, one.headers, "hunter2-header"):
+    for hidden in (secret, sealed, one.headers, "hunter2"):
         assert hidden not in text
+    assert "0 wait for their turn" in text
     assert page(client, "endpoint")[0] == 200
     assert page(client, "webhookdelivery")[0] == 403
 
@@ -61,6 +70,30 @@ def test_a_delivery_is_told_with_its_requests_and_escaped(
         assert shown in text
     assert "<script>alert" not in text
     assert mine.message_id in page(client, "webhookdelivery")[1]
+
+
+def test_each_state_says_what_was_not_done_and_what_to_do(
+    acme: Workspace, hook: Receiver, client: Client
+) -> None:
+    one = failing(acme, endpoint(acme, hook), hook)
+    dead = delivery()
+    tell(acme)
+    reader(client, acme, Role.OPERATOR)
+    own = f"/api/v1/workspaces/acme/webhook-endpoints/{one.pk}/"
+    again = f"POST /api/v1/workspaces/acme/webhook-deliveries/{dead.pk}/redeliver/"
+    said = page(client, "endpoint", one.pk)[1]
+    assert f"POST {own}test/" in said
+    assert "1 wait and none of them is lost" in said
+    assert again in page(client, "webhookdelivery", dead.pk)[1]
+    Endpoint.objects.update(full_said_at=Now(), state="active")
+    assert "new events are kept as skipped" in page(client, "endpoint", one.pk)[1]
+    endpoints.disable(one.pk, actor=SYSTEM)
+    tell(acme)
+    assert f"POST {own}enable/" in page(client, "endpoint", one.pk)[1]
+    skipped = delivery(status="skipped")
+    assert "It was never sent" in page(client, "webhookdelivery", skipped.pk)[1]
+    waiting = delivery(status="open")
+    assert "waits for its turn" in page(client, "webhookdelivery", waiting.pk)[1]
 
 
 def test_what_is_of_another_workspace_does_not_exist(
