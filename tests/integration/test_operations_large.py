@@ -99,7 +99,7 @@ def looked_at() -> Iterator[list[str]]:
     del item_verbs._verbs[verb.name]
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 def test_fifteen_hundred_items_are_each_done_once_in_their_order_at_the_same_cost(
     acme: Workspace, looked_at: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -44,7 +44,8 @@ def test_twenty_thousand_jobs_leave_no_more_than_a_thousand_timers(pool: Any, ti
 def test_the_timers_of_running_jobs_stay_and_strike_in_turn(pool: Any, timer: Timer) -> None:
     struck: list[int] = []
     pool._on_hard_timeout = struck.append
-    running = [begun(pool, number, seconds=-float(number)) for number in range(2000)]
+    # Further apart than any pause between two of them: their order is that of their numbers.
+    running = [begun(pool, number, seconds=-1000.0 * number) for number in range(2000)]
     for number in range(2000, 6000):
         pool.on_timeout_cancel(begun(pool, number))
     for job in running[:500]:

@@ -83,7 +83,7 @@ def test_one_and_many_are_stored_alike(
     for moment in MOMENTS:  # two statements, two moments
         first, second = kept.pop(moment), kept_of_many.pop(moment)
         assert (first is None) == (second is None)
-        assert abs((first or 0) - (second or 0)) < 5
+        assert about(first or 0, timedelta(seconds=second or 0))
     assert kept == kept_of_many
     assert (kept["version"], kept["actor"], kept["queue"]) == (7, "user:7", spec.queue)
     assert {word: kept[word] for word in WORDS} == WORDS
