@@ -16,6 +16,7 @@ from jobs.api.evidence_answers import EvidenceBundle
 from jobs.effects import step_key
 from jobs.kinds import Run, Terminal, job_kind, step
 from jobs.models import Job
+from jobs.recovery.cancel import cancel
 from jobs.recovery.checklist import code
 from jobs.recovery.reconcile import reconcile
 from jobs.recovery.retry import retry
@@ -101,6 +102,8 @@ def test_a_job_in_doubt_says_who_was_reached_and_what_to_look_at(
 
 def test_what_operators_did_is_in_it_and_the_way_is_free_again(caller: Callers, doubt: Job) -> None:
     output = {"id": "ch_1"}
+    other = noop.s().enqueue(workspace=doubt.workspace, key="other", countdown=3600)
+    cancel(other.pk, actor=SYSTEM, reason="of another job")
     reconcile(
         doubt.pk,
         step="charge",
@@ -115,6 +118,7 @@ def test_what_operators_did_is_in_it_and_the_way_is_free_again(caller: Callers, 
 
     assert told["boundaries"]["provider"] == "yes"
     assert "seen in their dashboard" in said(told, 2)
+    assert "of another job" not in said(told, 2)
     assert "observed by `system`" in said(told, 4)
     assert "No step is in doubt." in said(told, 4)
     assert "it may be done" in said(told, 5)
