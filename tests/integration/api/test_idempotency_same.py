@@ -216,6 +216,14 @@ def test_somebody_elses_key_is_nothing_to_me(caller: Callers, probe: type[Probe]
     }
 
 
+def test_each_gets_their_own_answer_again(caller: Callers, probe: type[Probe]) -> None:
+    callers = [caller(name="one"), caller(name="other")]
+    first = [me.post("probe/", {"name": f"of-{n}"}, **KEY) for n, me in enumerate(callers)]
+    again = [me.post("probe/", {"name": f"of-{n}"}, **KEY) for n, me in enumerate(callers)]
+    assert [is_replay(answer) for answer in (*first, *again)] == [False, False, True, True]
+    assert [answer.content for answer in again] == [answer.content for answer in first]
+
+
 def test_a_key_is_another_in_another_workspace(
     caller: Callers, probe: type[Probe], rival: Workspace
 ) -> None:
