@@ -236,6 +236,15 @@ def test_a_broken_answer_has_its_code(answer: bytes, code: str) -> None:
     assert (reply.code, reply.status, reply.sent) == (code, None, True)
 
 
+@pytest.mark.parametrize("early", [b"100 Continue", b"102 Processing", b"103 Early Hints"])
+def test_what_comes_before_the_answer_is_not_it(early: bytes) -> None:
+    before = b"HTTP/1.1 " + early + b"\r\nlink: </a>; rel=preload\r\n\r\n"
+    with receiving(says(before * 2 + OK)) as receiver:
+        reply = sent(receiver)
+
+    assert (reply.code, reply.status, reply.excerpt) == ("ok", 200, b"ok")
+
+
 def test_sixty_four_header_lines_are_read() -> None:
     with receiving(says(b"HTTP/1.1 200 OK\r\n" + b"x: y\r\n" * 63 + b"z: 1\r\n\r\n")) as receiver:
         assert sent(receiver).headers["z"] == "1"

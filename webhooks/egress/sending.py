@@ -253,6 +253,11 @@ class _Response(http.client.HTTPResponse):
         if self.fp is not None:
             self.fp = stream
 
+    def _read_status(self) -> tuple[str, int, str]:
+        """``begin`` passes over 100 alone; 102 and 103 come before the answer, too."""
+        version, status, reason = super()._read_status()  # type: ignore[misc]  # its stubs lack it
+        return version, 100 if 101 < status < 200 else status, reason
+
 
 class _Bounded:
     """The stream while the head is read."""
