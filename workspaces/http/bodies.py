@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -102,4 +102,4 @@ class Moment(serializers.DateTimeField):
             self.fail("invalid")
         if moment.tzinfo is None or not 1970 <= moment.year <= 9000:
             self.fail("invalid")
-        return moment
+        return moment.astimezone(UTC)  # PostgreSQL reads no offset from 16 hours on

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from django import forms
@@ -72,7 +72,7 @@ class MomentField(forms.DateTimeField):
             raise forms.ValidationError(self.error_messages["invalid"], "invalid") from None
         if moment.tzinfo is None or not 1970 <= moment.year <= 9000:
             raise forms.ValidationError(self.error_messages["invalid"], "invalid")
-        return moment
+        return moment.astimezone(UTC)  # PostgreSQL reads no offset from 16 hours on
 
 
 class Moment(IsoDateTimeFilter):  # type: ignore[misc]

@@ -36,7 +36,7 @@ LARGEST = 2**63 - 1
 
 def number(text: str) -> int:
     """The place of a row whose order is a number. Raises ValueError."""
-    if not (text.isascii() and text.isdecimal()) or int(text[:20]) > LARGEST:
+    if not (text.isascii() and text.isdecimal()) or len(text) > 19 or int(text) > LARGEST:
         raise ValueError("not the number of a row")
     return int(text)
 
@@ -182,7 +182,7 @@ class Keyset(Generic[Row]):
         try:
             written = base64.urlsafe_b64decode(text.encode("ascii") + b"===").decode("ascii")
             comparison, _, rest = written.partition(" ")
-            if comparison not in ("lt", "lte", "gt", "gte"):
+            if comparison not in ("lt", "lte", "gt", "gte") or "\0" in rest:
                 raise CursorInvalid
             return Place(comparison, value(rest))
         except ValueError:
@@ -209,6 +209,6 @@ def _limit_in(request: Request) -> int:
     text = request.query_params.get("limit")
     if text is None:
         return LIMIT
-    if not (text.isascii() and text.isdecimal()) or not 1 <= int(text[:9]) <= MOST:
+    if not (text.isascii() and text.isdecimal()) or len(text) > 9 or not 1 <= int(text) <= MOST:
         raise InputInvalid({"limit": [f"A number from 1 to {MOST}."]})
     return int(text)

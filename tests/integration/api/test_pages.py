@@ -43,7 +43,9 @@ def test_newest_first_and_what_is_added_meanwhile_shifts_no_page(
     assert third.json()["next"] is None
 
 
-@pytest.mark.parametrize("limit", ["0", "-1", "201", "abc", "", "1e1", "9" * 40, "\u0663"])
+@pytest.mark.parametrize(
+    "limit", ["0", "-1", "201", "abc", "", "1e1", "9" * 40, "\u0663", "0000000019999"]
+)
 def test_a_limit_is_a_number_from_1_to_200(caller: Callers, limit: str) -> None:
     answer = caller().get("jobs/", {"limit": limit})
     assert (answer.status_code, problem(answer)["code"]) == (422, "input_invalid")
@@ -62,3 +64,23 @@ def made(**parts: str) -> str:
 def test_a_cursor_that_nobody_gave_is_refused(caller: Callers, cursor: str) -> None:
     answer = caller().get("jobs/", {"cursor": cursor})
     assert (answer.status_code, problem(answer)["code"]) == (400, "cursor_invalid")
+
+
+def test_a_cursor_with_nul_is_none(caller: Callers) -> None:
+    me = caller()
+    cursor = b64encode(b"gt \0").decode()
+    answer = me.client.get(f"/api/v1/workspaces/?cursor={cursor}", headers=me._with({}))
+    assert (answer.status_code, problem(answer)["code"]) == (400, "cursor_invalid")
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"created_after": "2026-11-30T00:00:00+23:59"},
+        {"created_before": "2026-11-30T00:00:00-23:59"},
+        {"finished_before": "2026-11-30T00:00:00+16:00"},
+    ],
+)
+def test_a_moment_may_have_any_offset(caller: Callers, query: dict[str, str]) -> None:
+    """PostgreSQL reads none from 16 hours on."""
+    assert caller().get("jobs/", query).status_code == 200
