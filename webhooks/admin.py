@@ -11,7 +11,7 @@ from django.utils.html import format_html
 from webhooks import advice
 from webhooks.models import DeliveryAttempt, Endpoint, WebhookDelivery
 from webhooks.requests import live_secrets
-from webhooks.shown import delivery_lines
+from webhooks.shown import delivery_lines, without_query
 from webhooks.states import DeliveryState
 from workspaces.admin.readonly import ReadOnlyAdmin, ReadOnlyInline
 
@@ -51,7 +51,7 @@ class EndpointAdmin(ReadOnlyAdmin):
 
     @admin.display(description="endpoint")
     def name(self, endpoint: Endpoint) -> str:
-        return endpoint.description or endpoint.url.partition("?")[0]
+        return endpoint.description or without_query(endpoint.url)
 
     @admin.display(description="what to do")
     def what_to_do(self, endpoint: Endpoint) -> str:

@@ -24,11 +24,11 @@ LOST = "unknown"
 """The code of a request that a crash cut off: nobody knows whether it went out."""
 
 
-def endpoint_line(endpoint: Endpoint) -> dict[str, Any]:
-    """An endpoint in a list."""
+def endpoint_line(endpoint: Endpoint, *, whole_url: bool) -> dict[str, Any]:
+    """An endpoint in a list; its whole URL is for who may write it."""
     return {
         "id": str(endpoint.pk),
-        "url": endpoint.url,
+        "url": endpoint.url if whole_url else without_query(endpoint.url),
         "description": endpoint.description,
         "events": endpoint.events,
         "state": endpoint.state,
@@ -43,12 +43,17 @@ def endpoint_line(endpoint: Endpoint) -> dict[str, Any]:
     }
 
 
-def endpoint_shown(endpoint: Endpoint) -> dict[str, Any]:
+def without_query(url: str) -> str:
+    """A URL as all may see it: many receivers want a key in its query."""
+    return url.partition("?")[0]
+
+
+def endpoint_shown(endpoint: Endpoint, *, whole_url: bool) -> dict[str, Any]:
     """One endpoint; of its secrets and headers no values."""
     secrets = live_secrets(endpoint)
     waiting = WebhookDelivery.objects.filter(endpoint=endpoint, status=DeliveryState.OPEN)
     return {
-        **endpoint_line(endpoint),
+        **endpoint_line(endpoint, whole_url=whole_url),
         "headers": _names(endpoint),
         "waiting": waiting.count(),
         "secret": None,
@@ -113,7 +118,7 @@ def _attempt(one: DeliveryAttempt) -> dict[str, Any]:
         "job_id": str(one.job_id),
         "number": one.number,
         "trigger": one.trigger,
-        "url": one.url,
+        "url": without_query(one.url),
         "code": one.code,
         "status_code": one.status_code,
         "headers": one.headers,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from hashlib import sha256
 from typing import Any
 
 from rest_framework.request import Request
@@ -13,7 +14,7 @@ from jobs.api.answers import JobMade, JobPage, JobShown
 from jobs.api.bodies import NewJob
 from jobs.api.filters import JobFilters, selected
 from jobs.api.views import JobView
-from jobs.enqueue import enqueue
+from jobs.enqueue import KEY_LIMIT, enqueue
 from jobs.errors import JobsError
 from jobs.models import Job
 from jobs.shown import shown, summary
@@ -78,7 +79,11 @@ class JobList(WorkspaceView):
         """The job's key, and whether it has the prefix that is ours."""
         if given is not None:
             return given, False
-        return f"http:{self.actor.id}:{self.key or uuid.uuid4()}", True
+        key = f"http:{self.actor.id}:{self.key or uuid.uuid4()}"
+        if len(key) <= KEY_LIMIT:
+            return key, True
+        # The longest of Idempotency-Keys have no room beside whose they are.
+        return f"http:{self.actor.id}:sha256:{sha256(str(self.key).encode()).hexdigest()}", True
 
 
 class JobDetail(JobView):

@@ -11,7 +11,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PLANTED = ROOT / "tests" / "fixtures" / "typed_face" / "planted.txt"
-REFUSED = re.compile(r"^planted\.py:(\d+): error: ", re.MULTILINE)
+# What mypy knows from its cache it tells under the path of an earlier run.
+REFUSED = re.compile(r"^(?:.*/)?planted\.py:(\d+): error: ", re.MULTILINE)
 
 
 def planted() -> set[int]:
@@ -39,6 +40,6 @@ def test_every_planted_mistake_is_refused_and_nothing_else(tmp_path: Path) -> No
         text=True,
         check=False,
     )
-    said = checked.stdout.replace(f"{tmp_path}/", "")
+    said = checked.stdout
     assert len(planted()) > 40
     assert set(map(int, REFUSED.findall(said))) == planted(), said + checked.stderr

@@ -104,6 +104,13 @@ def test_other_scripts_dots_are_dots(dot: str) -> None:
     assert target_of(f"https://hooks{dot}example.com/").host == "hooks.example.com"
 
 
+@pytest.mark.parametrize("allow_http", [False, True])
+def test_port_0_is_not_the_default_one(allow_http: bool) -> None:
+    with pytest.raises(UrlRefused) as refused:
+        target_of("https://hooks.example.com:0/", allow_http=allow_http)
+    assert refused.value.reason == "port"
+
+
 def test_ones_own_machine_may_be_admitted() -> None:
     target = target_of("http://localhost:8099/hook", allow_http=True)
     assert (target.host, target.port, target.authority) == ("localhost", 8099, "localhost:8099")

@@ -16,7 +16,9 @@ class EndpointLine(serializers.Serializer):
     """An endpoint in a list."""
 
     id = serializers.UUIDField()
-    url = serializers.CharField()
+    url = serializers.CharField(
+        help_text="Without its query, for those who may not manage endpoints."
+    )
     description = serializers.CharField(allow_blank=True)
     events = serializers.ListField(child=serializers.CharField())
     state = serializers.ChoiceField(choices=[state.value for state in EndpointState])
@@ -83,7 +85,7 @@ class RequestShown(serializers.Serializer):
     job_id = serializers.UUIDField()
     number = serializers.IntegerField()
     trigger = serializers.ChoiceField(choices=[trigger.value for trigger in Trigger])
-    url = serializers.CharField(allow_blank=True)
+    url = serializers.CharField(allow_blank=True, help_text="Without its query.")
     code = serializers.CharField()
     status_code = serializers.IntegerField(allow_null=True)
     headers = serializers.DictField(child=serializers.CharField(allow_blank=True))

@@ -23,6 +23,7 @@ from workspaces.http.filtering import StrictFilters
 from workspaces.http.idempotency import idempotent
 from workspaces.http.keyset import Keyset, Selection
 from workspaces.http.views import WorkspaceView
+from workspaces.permissions import allowed
 
 
 class EndpointFilters(StrictFilters):
@@ -48,7 +49,9 @@ class EndpointList(WorkspaceView):
         pages = Keyset[Endpoint](request)
         asked = EndpointFilters.asked(request)
         wanted = Selection(Q(workspace=self.workspace), Q(**asked) if asked else None)
-        return pages.answer([endpoint_line(one) for one in pages.page(_ALL, wanted)])
+        whole = _may_write(self)
+        page = pages.page(_ALL, wanted)
+        return pages.answer([endpoint_line(one, whole_url=whole) for one in page])
 
     @idempotent
     def post(self, request: Request, slug: str) -> Response:
@@ -60,10 +63,14 @@ class EndpointList(WorkspaceView):
         self.told_once = {"secret": secret}
         address = reverse("api-webhook-endpoint", kwargs={"slug": slug, "endpoint_id": made.pk})
         location = request.build_absolute_uri(address)
-        return Response(endpoint_shown(made), 201, headers={"Location": location})
+        return Response(endpoint_shown(made, whole_url=True), 201, headers={"Location": location})
 
 
 _ALL = Endpoint.objects.all()
+
+
+def _may_write(view: WorkspaceView) -> bool:
+    return allowed(view.actor, "webhooks.manage", view.workspace)
 
 
 class EndpointView(WorkspaceView):
@@ -89,7 +96,7 @@ class EndpointDetail(EndpointView):
 
     def get(self, request: Request, slug: str, endpoint_id: uuid.UUID) -> Response:
         """The endpoint as it is now."""
-        return Response(endpoint_shown(self.endpoint))
+        return Response(endpoint_shown(self.endpoint, whole_url=_may_write(self)))
 
     @idempotent
     def patch(self, request: Request, slug: str, endpoint_id: uuid.UUID) -> Response:
@@ -98,7 +105,7 @@ class EndpointDetail(EndpointView):
         changed = endpoints.update(
             self.endpoint.pk, actor=self.actor, request_id=self.request_id, **said
         )
-        return Response(endpoint_shown(changed))
+        return Response(endpoint_shown(changed, whole_url=True))
 
 
 class RotateSecret(EndpointView):
@@ -116,7 +123,7 @@ class RotateSecret(EndpointView):
             self.endpoint.pk, actor=self.actor, request_id=self.request_id, **said
         )
         self.told_once = {"secret": secret}
-        return Response(endpoint_shown(changed))
+        return Response(endpoint_shown(changed, whole_url=True))
 
 
 class _Switch(EndpointView):
@@ -131,7 +138,7 @@ class _Switch(EndpointView):
         """The endpoint as it is then."""
         Nothing.given(request)
         changed = type(self).service(self.endpoint.pk, actor=self.actor, request_id=self.request_id)
-        return Response(endpoint_shown(changed))
+        return Response(endpoint_shown(changed, whole_url=True))
 
 
 class EnableEndpoint(_Switch):

@@ -56,8 +56,8 @@ def target_of(url: str, *, allow_http: bool = False, ports: frozenset[int] = POR
         raise UrlRefused("userinfo", "A URL holds no user and no password.")
     if "#" in url or "\\" in url or "%00" in url or not _is_plain(url, parts.netloc):
         raise UrlRefused("form", "A URL holds no fragment, backslash, space or control character.")
-    chosen = port or (443 if parts.scheme == "https" else 80)
-    if chosen not in ports and not allow_http:
+    chosen = (443 if parts.scheme == "https" else 80) if port is None else port
+    if chosen == 0 or (chosen not in ports and not allow_http):
         raise UrlRefused("port", f"A port is one of {', '.join(map(str, sorted(ports)))}.")
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     return Target(parts.scheme, _host(host, allow_local=allow_http), chosen, path)

@@ -50,10 +50,19 @@ class OnlyTrue(ChoiceFilter):  # type: ignore[misc]
         super().__init__(choices=[("true", "true")], **kwargs)
 
 
+class WholeField(forms.IntegerField):
+    """A whole number in digits: `int` would read `1_0` and the digits of other scripts, too."""
+
+    def to_python(self, value: Any) -> int | None:
+        if value not in self.empty_values and not (value.isascii() and value.isdecimal()):
+            raise forms.ValidationError(self.error_messages["invalid"], "invalid")
+        return super().to_python(value)
+
+
 class Whole(NumberFilter):  # type: ignore[misc]
     """A whole number from `min_value` to `max_value`."""
 
-    field_class = forms.IntegerField
+    field_class = WholeField
 
 
 class MomentField(forms.DateTimeField):

@@ -105,6 +105,8 @@ def test_events_come_oldest_first_from_the_cursor_on(
     [
         "after=-1",
         "after=x",
+        "after=1_0",
+        "after=%D9%A3",
         "after=9223372036854775808",
         "after=1e3",
         "after=",

@@ -145,6 +145,20 @@ def test_kinds_that_are_not_public_are_refused(caller: Callers) -> None:
     assert set(Job.objects.values_list("kind", flat=True)) == {PUBLIC}
 
 
+@pytest.mark.parametrize("length", [200, 255])
+def test_the_longest_key_makes_one_job_of_its_own(caller: Callers, length: int) -> None:
+    """``http:service:1:`` stands before it in the job's key, which has no room for both."""
+    me, one, other = caller(), "k" * length, "k" * (length - 1) + "j"
+    first, again = (me.post("jobs/", asked(), idempotency_key=one) for _ in range(2))
+    second = me.post("jobs/", asked(), idempotency_key=other)
+
+    assert [first.status_code, again.status_code, second.status_code] == [201, 201, 201]
+    assert body(first)["id"] == body(again)["id"] != body(second)["id"]
+    keys = Job.objects.filter(kind=PUBLIC).values_list("key", flat=True)
+    assert len(keys) == 2
+    assert all(key.startswith("http:service:") and len(key) <= 255 for key in keys)
+
+
 def test_who_may_not_enqueue_is_told_which_right_is_missing(caller: Callers) -> None:
     told = problem(caller("viewer").post("jobs/", asked()))
 

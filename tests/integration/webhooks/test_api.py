@@ -118,6 +118,24 @@ def test_it_is_changed_switched_and_listed(
     assert body(me.get("webhook-endpoints/", {"state": "active"}))["results"] == []
 
 
+def test_the_query_of_a_url_is_for_who_may_write_it(
+    acme: Workspace, hook: Receiver, caller: Callers
+) -> None:
+    """Many receivers want a key in it."""
+    plain, _, query = hook.url.partition("?")
+    assert query
+    admin, lead, viewer = caller(Role.ADMIN), caller(Role.LEAD), caller(Role.VIEWER)
+    one = body(admin.post("webhook-endpoints/", {"url": hook.url, "events": [TOLD]}))
+    tell(acme)
+    mine = attempt(delivery())
+
+    for me, url in ((admin, hook.url), (lead, plain), (viewer, plain)):
+        assert body(me.get(f"webhook-endpoints/{one['id']}/"))["url"] == url
+        assert [line["url"] for line in body(me.get("webhook-endpoints/"))["results"]] == [url]
+    told = body(admin.get(f"webhook-deliveries/{mine.pk}/"))
+    assert [each["url"] for each in told["attempts"]] == [plain]
+
+
 def test_deliveries_are_told_with_every_request(
     acme: Workspace, hook: Receiver, caller: Callers
 ) -> None:
