@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from pathlib import Path
 
 import pytest
 from django.db.models.functions import Now
@@ -13,9 +14,18 @@ from jobs import registry, tasks
 from jobs.enqueue import enqueue
 from jobs.models import Attempt, Job
 from tests.acceptance.stack import Stack, is_alive
-from tests.acceptance.watching import ended, holding, kill, message, outcomes, process_in
+from tests.acceptance.watching import (
+    all_ended,
+    ended,
+    holding,
+    kill,
+    message,
+    outcomes,
+    process_in,
+    taken,
+)
 from tests.drills.held import held, patient
-from tests.drills.kinds import noop
+from tests.drills.kinds import noop, repeatable
 from tests.drills.ledger import effects
 from tests.waiting import wait_until
 from workspaces.models import Workspace
@@ -79,6 +89,28 @@ def test_no_param_and_no_secret_reaches_a_log_or_a_result(
     assert str(lost.pk) in shown
     for canary in (*CANARIES, ledger):
         assert canary not in shown
+
+
+def test_whatever_a_handler_raises_is_recorded_and_never_an_answer_to_celery(
+    stack: Stack, workspace: Workspace, tmp_path: Path
+) -> None:
+    """Some errors would tell Celery to run the message again; some would lose their words."""
+    jobs = {
+        fault: repeatable.s(ledger=str(tmp_path / fault), fault=fault).enqueue(
+            workspace=workspace, key=fault
+        )
+        for fault in ("celery_reject", "celery_ignore", "celery_retry", "odd")
+    }
+    done = {job.key: job for job in all_ended(list(jobs.values()))}
+    taken(stack)
+    ended(noop.s().enqueue(workspace=workspace, key="behind them"))
+    classes = {fault: Attempt.objects.get(job=job).error_class for fault, job in jobs.items()}
+    assert {name.rpartition(".")[2] for name in classes.values()} == {
+        "Reject", "Ignore", "Retry", "Odd",
+    }  # fmt: skip
+    assert Attempt.objects.get(job=jobs["odd"]).message == "7: of its own"
+    assert {(job.state, job.cause) for job in done.values()} == {("dead", "terminal")}
+    assert [effects(tmp_path / fault) for fault in jobs] == [{"first": 1}] * 4
 
 
 def test_a_worker_and_a_beat_start_without_an_error(stack: Stack) -> None:

@@ -23,7 +23,7 @@ from tests.acceptance.watching import (
 )
 from tests.drills.held import held
 from tests.drills.kinds import noop, repeatable
-from tests.drills.ledger import effects
+from tests.drills.ledger import effects, pids
 from tests.waiting import wait_until
 from workspaces.models import Workspace
 
@@ -124,3 +124,19 @@ def test_children_that_start_slowly_replace_those_that_are_used_up(
         assert {job.state for job in all_ended(jobs)} == {"succeeded"}
     finally:
         slow.stop()
+
+
+def test_a_child_that_has_grown_is_replaced_after_its_job_and_none_is_lost(
+    stack: Stack, workspace: Workspace, tmp_path: Path
+) -> None:
+    stack.worker.stop()
+    words = ["worker", "--loglevel", "INFO", "--concurrency", "2", "--max-memory-per-child", "1"]
+    small = stack._started("small", [*words, "--hostname", "small@%h"], ready=" ready.")
+    try:
+        paths = [str(tmp_path / str(number)) for number in range(5)]
+        jobs = [held.s(ledger=path).enqueue(workspace=workspace, key=path) for path in paths]
+        for job in all_ended(jobs):
+            assert (job.state, outcomes(job)) == ("succeeded", ["succeeded"])
+        assert len({pids(path, "work")[0] for path in paths}) == len(jobs), "a child ran one job"
+    finally:
+        small.stop()

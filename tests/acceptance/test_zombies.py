@@ -2,40 +2,32 @@
 
 from __future__ import annotations
 
-import os
-import signal
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from datetime import timedelta
+from pathlib import Path
 
 from django.db.models.functions import Now
 
 from jobs.models import Event, Job
 from jobs.recovery.retry import retry
-from tests.acceptance.stack import Stack
+from tests.acceptance.stack import Stack, children
 from tests.acceptance.watching import (
+    all_ended,
     ended,
     hold_only,
     holding,
     kill,
     outcomes,
+    paused,
     process_in,
     step_of,
 )
 from tests.drills.held import held, held_asking, held_once
+from tests.drills.kinds import noop
 from tests.drills.ledger import effects, pids
 from tests.waiting import wait_until
 from workspaces.actors import SYSTEM
 from workspaces.models import Workspace
-
-
-@contextmanager
-def paused(pid: int) -> Iterator[None]:
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(pid, signal.SIGCONT)
 
 
 def test_what_a_zombie_writes_while_another_runs_its_job_is_void(
@@ -132,6 +124,26 @@ def test_a_provider_that_denies_is_believed_once_the_zombie_is_gone(
     assert ended(job).state == "succeeded"
     assert effects(ledger) == {"before": 1, "asked": 2, "pay": 1, "after": 1}
     assert zombie not in pids(ledger, "pay")
+
+
+def test_what_was_handed_to_a_frozen_child_is_run_by_another(
+    stack: Stack, workspace: Workspace, tmp_path: Path
+) -> None:
+    """Nobody notices such a child: it runs nothing, so no lease ends."""
+    frozen, *others = children(stack.worker)
+    ledgers = [str(tmp_path / str(number)) for number in range(1 + len(others))]
+    mine = Job.objects.filter(workspace=workspace)
+    with paused(frozen):
+        with holding(*ledgers):
+            jobs = [held.s(ledger=path).enqueue(workspace=workspace, key=path) for path in ledgers]
+            wait_until(lambda: mine.filter(state="running").count() == len(others))
+            stuck = mine.get(state="queued")
+        mine.filter(pk=stuck.pk).update(wake_at=Now())  # as if half a minute had passed
+        for job in all_ended(jobs):
+            assert (job.state, outcomes(job)) == ("succeeded", ["succeeded"])
+    ended(noop.s().enqueue(workspace=workspace, key="behind them"))
+    assert all(effects(path) == {"before": 1, "work": 1, "after": 1} for path in ledgers)
+    assert frozen in children(stack.worker)
 
 
 def _said(stack: Stack, job: Job, event: str) -> bool:

@@ -95,6 +95,18 @@ def process_in(ledger: str, what: str, count: int = 1) -> int:
     return pids(ledger, what)[count - 1]
 
 
+@contextmanager
+def paused(*pids: int) -> Iterator[None]:
+    """SIGSTOP, and SIGCONT after the block: whoever was paused goes on as if nothing was."""
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+
+
 def kill(pid: int) -> None:
     """SIGKILL, as the kernel does when memory runs out."""
     os.kill(pid, signal.SIGKILL)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+from celery.exceptions import Ignore, Reject, Retry
 
 from jobs.kinds import RateLimited, Terminal, Transient
 from jobs.params import OUTPUT_LIMIT
@@ -22,6 +23,17 @@ class ProviderError(Exception):
     def __init__(self, status: int, headers: dict[str, str] | None = None) -> None:
         super().__init__(f"HTTP {status}")
         self.response = httpx2.Response(status, headers=headers or {})
+
+
+class Odd(Exception):
+    """An error that no other process could make again, since it does not keep its arguments."""
+
+    def __init__(self, code: int, *, detail: str) -> None:
+        super().__init__()
+        self.code, self.detail = code, detail
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.detail}"
 
 
 def _raise(error: BaseException) -> Any:
@@ -53,6 +65,10 @@ FAULTS: dict[str, Callable[[], Any]] = {
     "transient": lambda: _raise(Transient("try again")),
     "surely_not": lambda: _raise(Transient("not sent", happened=False)),
     "terminal": lambda: _raise(Terminal("never")),
+    "odd": lambda: _raise(Odd(7, detail="of its own")),
+    "celery_reject": lambda: _raise(Reject("no", requeue=True)),
+    "celery_ignore": lambda: _raise(Ignore()),
+    "celery_retry": lambda: _raise(Retry("later")),
     "exit": lambda: sys.exit(3),
     "kill": _kill,
     "stall": _stall,

@@ -8,11 +8,13 @@ import sys
 from typing import Any
 
 import pytest
+from django.db.models.functions import Now
 
 from jobs.models import Job
-from tests.acceptance.stack import ROOT, Stack
-from tests.acceptance.watching import ended, holding, process_in
+from tests.acceptance.stack import ROOT, Stack, children
+from tests.acceptance.watching import ended, holding, paused, process_in
 from tests.drills.held import held
+from tests.drills.kinds import noop
 from tests.waiting import wait_until
 from workspaces.models import Workspace
 
@@ -71,6 +73,22 @@ def test_nothing_is_found_when_all_is_well_and_what_breaks_is_found(
     assert {"broker.reachable", "jobs.deadline_passed"} <= set(found)
     assert found["jobs.deadline_passed"]["rows"] == [str(job.pk)]
     stack.broker.thaw()
+
+
+def test_a_worker_whose_children_are_all_frozen_says_that_it_is_well_and_is_found(
+    stack: Stack, workspace: Workspace
+) -> None:
+    mine = Job.objects.filter(workspace=workspace)
+    with paused(*children(stack.worker)):
+        job = noop.s().enqueue(workspace=workspace, key="k")
+        for published in range(1, 4):  # as if a minute and a half had passed
+            mine.update(wake_at=Now())
+            wait_until(mine.filter(publishes=published).exists, what="it is woken again")
+        _code, found = examined(stack, "jobs.unclaimed", "workers.answer")
+        assert "workers.answer" not in found
+        assert str(job.pk) in found["jobs.unclaimed"]["rows"]
+    job = ended(job)
+    assert (job.state, job.attempt) == ("succeeded", 1)
 
 
 def test_a_worker_of_one_queue_leaves_the_others_unserved(stack: Stack) -> None:

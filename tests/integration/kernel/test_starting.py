@@ -126,6 +126,18 @@ def test_what_a_job_enqueues_is_run_by_the_drain_that_runs_it(
 
 
 @pytest.mark.sqlite
+def test_what_is_for_later_waits_inline_too(acme: Workspace, settings: Settings) -> None:
+    """Celery's eager mode would run it at once."""
+    settings.FIREDOOR_INLINE = True
+    job = waiting(noop.s(), acme)
+    noop.s().enqueue(workspace=acme, key="now")
+    assert (seen(job).state, job.attempt, job.wait_reason) == ("queued", 0, "scheduled")
+    assert draining.drain() == 0
+    due(job)
+    assert draining.drain() == 1
+
+
+@pytest.mark.sqlite
 def test_a_serving_process_leaves_jobs_to_its_one_working_thread(
     acme: Workspace, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
