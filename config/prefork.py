@@ -22,10 +22,18 @@ from typing import Any
 
 from celery import signals
 from celery.concurrency import asynpool, prefork
-from kombu.asynchronous import get_event_loop
 
 AT_ONCE = 0.01  # seconds; zero would mean no limit
 FEWEST_TIMERS = 1000
+
+
+class _Loop:
+    """The main process' event loop, as its children inherit it.
+
+    Kombu's own ``get_event_loop`` knows none any more once a connection to the broker was lost.
+    """
+
+    hub: Any = None
 
 
 class Pool(asynpool.AsynPool):
@@ -48,6 +56,7 @@ class Pool(asynpool.AsynPool):
 
     def register_with_event_loop(self, hub: Any) -> None:
         """Take part in an event loop: the first one, or one after a lost connection."""
+        _Loop.hub = hub
         super().register_with_event_loop(hub)
         for job in self._running():
             self._limit(job)
@@ -96,7 +105,7 @@ def let_go(**_: Any) -> None:
 
     Their numbers stay taken, by nothing: objects that came along may still close them.
     """
-    hub = get_event_loop()
+    hub = _Loop.hub
     if hub is None:
         return
     nothing = os.open(os.devnull, os.O_RDWR)

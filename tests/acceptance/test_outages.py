@@ -84,10 +84,16 @@ def test_a_worker_outlives_its_broker_and_so_do_its_jobs(
     assert (stack.worker.pid, is_alive(stack.worker)) == (worker, True)
 
 
+@pytest.mark.parametrize("after_an_outage", [False, True])
 def test_a_child_that_replaces_another_keeps_no_connection_that_its_main_process_polls(
-    stack: Stack, workspace: Workspace
+    stack: Stack, workspace: Workspace, after_an_outage: bool
 ) -> None:
     """With a copy of it alive, a broken one cannot be taken out of the main process' loop."""
+    if after_an_outage:
+        connected = stack.worker.log().count("Connected to")
+        with down(stack):
+            pass
+        wait_until(lambda: stack.worker.log().count("Connected to") > connected)
     first = set(children(stack.worker))
     for pid in first:
         os.kill(pid, signal.SIGKILL)
