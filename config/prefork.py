@@ -6,7 +6,8 @@ job may run, since the event loop is made anew without the old timers. What it n
 timers of jobs that have ended: each is kept until it would have struck, a megabyte for 2000 jobs.
 And a child that replaces another is made beside open connections to the broker, whose copies it
 keeps: when one of them breaks, the main process cannot take it out of its event loop any more,
-takes that for news of the connection that got its number, and waits there, maybe for ever.
+takes that for news of the connection that got its number, and waits there, maybe for ever. Where
+several children end at once, it may take a new one for ended, and is ended itself over it later.
 A module of this name, since Celery shows it as the pool's.
 *Hole:* while the broker is away the main process only waits for it, and limits strike late; the
 heartbeat of the child itself keeps the hard one.
@@ -25,6 +26,7 @@ from celery.concurrency import asynpool, prefork
 
 AT_ONCE = 0.01  # seconds; zero would mean no limit
 FEWEST_TIMERS = 1000
+WATCH_AGAIN = 1.0  # seconds
 
 
 class _Loop:
@@ -41,6 +43,7 @@ class Pool(asynpool.AsynPool):
 
     _cache: dict[int, Any]  # its stubs lack these
     _busy_workers: set[int]
+    _pool: list[Any]
     _fileno_to_inq: dict[int, Any]
     on_timeout_set: Any
     _most_timers = FEWEST_TIMERS
@@ -60,6 +63,29 @@ class Pool(asynpool.AsynPool):
         super().register_with_event_loop(hub)
         for job in self._running():
             self._limit(job)
+
+    def _event_process_exit(self, hub: Any, proc: Any) -> None:
+        """Replace a child that has ended; watch on where it has not.
+
+        Of several that end at once the news may come under a number that a new one has by now:
+        Celery then watches that one no longer, and ends the whole worker over it when it next
+        connects to the broker.
+        """
+        super()._event_process_exit(hub, proc)  # type: ignore[misc]  # its stubs lack it
+        if proc in self._pool:
+            hub.call_later(WATCH_AGAIN, self._watch, proc)
+
+    def _watch(self, proc: Any) -> None:
+        if proc in self._pool:
+            self._track_child_process(proc, _Loop.hub)
+
+    def _track_child_process(self, proc: Any, hub: Any) -> None:
+        """Watch for a child's end, also where it was seen before."""
+        if getattr(proc, "_sentinel_poll", 0) is None:
+            if proc._popen is None or proc._popen.sentinel is None:
+                return  # it was joined, and is about to leave the pool
+            del proc._sentinel_poll
+        super()._track_child_process(proc, hub)  # type: ignore[misc]  # its stubs lack it
 
     def _create_timelimit_handlers(self, hub: Any) -> None:
         """Let the timers of ended jobs be thrown away whenever half of all may be such."""

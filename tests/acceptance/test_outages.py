@@ -90,10 +90,7 @@ def test_a_child_that_replaces_another_keeps_no_connection_that_its_main_process
 ) -> None:
     """With a copy of it alive, a broken one cannot be taken out of the main process' loop."""
     if after_an_outage:
-        connected = stack.worker.log().count("Connected to")
-        with down(stack):
-            pass
-        wait_until(lambda: stack.worker.log().count("Connected to") > connected)
+        _outage(stack)
     first = set(children(stack.worker))
     for pid in first:
         os.kill(pid, signal.SIGKILL)
@@ -103,6 +100,17 @@ def test_a_child_that_replaces_another_keeps_no_connection_that_its_main_process
     polled = _polled(stack.worker.pid) & _sockets(stack.worker.pid)
     assert polled
     wait_until(lambda: not any(polled & _sockets(pid) for pid in children(stack.worker)))
+    _outage(stack)
+    jobs = [noop.s().enqueue(workspace=workspace, key=f"after-{n}") for n in range(6)]
+    assert {each.state for each in all_ended(jobs, 20)} == {"succeeded"}
+
+
+def _outage(stack: Stack) -> None:
+    """The broker goes and comes back, and the worker has seen it."""
+    connected = stack.worker.log().count("Connected to")
+    with down(stack):
+        pass
+    wait_until(lambda: stack.worker.log().count("Connected to") > connected)
 
 
 def _polled(pid: int) -> set[int]:
