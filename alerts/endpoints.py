@@ -116,8 +116,8 @@ _GIVEN_UP = (
     "enable it, and recover what was missed."
 )
 _SKIPPING = (
-    "More waits for it than may wait, so new events are kept as skipped and not sent. It takes "
-    "about four messages a second: see whether it answers quickly, or subscribe it to fewer "
+    "More waits for it than may wait, so new events are kept as skipped and not sent. It is "
+    "sent ten messages a second at most: see whether it answers quickly, or subscribe it to fewer "
     "events. Recover what was skipped once this alert has ended."
 )
 _WORDS = {

@@ -161,8 +161,7 @@ class Along:
     expressions that read the ended job as ``j``. ``where`` is a condition on ``jobs_job``. Where it
     does not hold, or anything else has to follow, ``otherwise`` is called before the job ends in
     the usual way, hooks and all; it must be safe to call after ``writes`` was committed.
-    *Hole:* where the process dies, or an error strikes, between the handler's return and the end,
-    neither is done.
+    *Hole:* where the process dies, or the handler raises, after it has set this, neither is done.
     """
 
     where: str

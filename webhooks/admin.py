@@ -9,9 +9,10 @@ from django.urls import reverse
 from django.utils.html import format_html
 
 from webhooks import advice
+from webhooks.egress import without_query
 from webhooks.models import DeliveryAttempt, Endpoint, WebhookDelivery
 from webhooks.requests import live_secrets
-from webhooks.shown import delivery_lines, without_query
+from webhooks.shown import delivery_lines
 from webhooks.states import DeliveryState
 from workspaces.admin.readonly import ReadOnlyAdmin, ReadOnlyInline
 

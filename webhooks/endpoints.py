@@ -19,7 +19,7 @@ from django.db.models.functions import Now
 from jobs import gates
 from webhooks import endings
 from webhooks.catalogue import SUBSCRIBABLE
-from webhooks.egress import UrlRefused, target_of
+from webhooks.egress import UrlRefused, target_of, without_query
 from webhooks.errors import (
     EnabledTooSoon,
     EndpointDisabled,
@@ -233,7 +233,7 @@ def _record(actor: Actor, action: str, endpoint: Endpoint, request_id: str, **st
 def _shown(endpoint: Endpoint) -> dict[str, Any]:
     """What the audit trail keeps: no header values, no query of the URL."""
     return {
-        "url": endpoint.url.partition("?")[0],
+        "url": without_query(endpoint.url),
         "events": endpoint.events,
         "description": endpoint.description,
         "state": endpoint.state,

@@ -8,6 +8,7 @@ from typing import Any
 
 from jobs.models import Attempt, Job
 from jobs.states import AttemptOutcome, State
+from webhooks.egress import without_query
 from webhooks.models import DeliveryAttempt, Endpoint, WebhookDelivery
 from webhooks.requests import live_secrets
 from webhooks.sealing import Unsealable, unseal_headers
@@ -41,11 +42,6 @@ def endpoint_line(endpoint: Endpoint, *, whole_url: bool) -> dict[str, Any]:
         "delays": endpoint.delays,
         "created_at": endpoint.created_at.isoformat(),
     }
-
-
-def without_query(url: str) -> str:
-    """A URL as all may see it: many receivers want a key in its query."""
-    return url.partition("?")[0]
 
 
 def endpoint_shown(endpoint: Endpoint, *, whole_url: bool) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from jobs.recovery.reconcile import reconcile
 from jobs.recovery.retry import retry
 from tests.acceptance.stack import Stack, children, is_alive
 from tests.acceptance.watching import (
+    all_busy,
     all_ended,
     ended,
     held_by_workers,
@@ -151,11 +152,7 @@ def test_when_a_whole_worker_dies_another_finishes_its_jobs_after_their_lease(
 def test_what_a_killed_worker_had_taken_and_not_begun_is_woken_again(
     stack: Stack, workspace: Workspace, tmp_path: Path
 ) -> None:
-    ledgers = [str(tmp_path / str(number)) for number in range(4)]
-    with holding(*ledgers), stack.wire() as wire:
-        busy = [held.s(ledger=path).enqueue(workspace=workspace, key=path) for path in ledgers]
-        for path in ledgers:
-            process_in(path, "work")
+    with all_busy(workspace, tmp_path) as busy, stack.wire() as wire:
         jobs = [noop.s().enqueue(workspace=workspace, key=f"next-{n}") for n in range(4)]
         wait_until(lambda: held_by_workers("reserved") == len(jobs), 60, "all are taken")
         stack.worker.kill()

@@ -12,6 +12,7 @@ from jobs.models import Job
 from jobs.recovery.cancel import cancel
 from tests.acceptance.stack import Stack
 from tests.acceptance.watching import (
+    all_busy,
     all_ended,
     ended,
     held_by_workers,
@@ -33,11 +34,7 @@ def test_workers_note_at_the_broker_nothing_that_another_could_give_back_too_ear
     stack: Stack, workspace: Workspace, tmp_path: Path
 ) -> None:
     """However short the visibility timeout of that other is, and however fast its clock."""
-    ledgers = [str(tmp_path / str(number)) for number in range(4)]
-    with holding(*ledgers), stack.wire() as wire:
-        busy = [held.s(ledger=path).enqueue(workspace=workspace, key=path) for path in ledgers]
-        for path in ledgers:
-            process_in(path, "work")
+    with all_busy(workspace, tmp_path) as busy, stack.wire() as wire:
         behind = [noop.s().enqueue(workspace=workspace, key=str(n)) for n in range(4)]
         wait_until(lambda: held_by_workers("reserved") == len(behind), 60, "all are taken")
         kept = {key.decode() for key in wire.keys()}

@@ -14,6 +14,7 @@ from django.db.models.functions import Now
 from jobs.models import Job
 from tests.acceptance.stack import Stack, is_alive
 from tests.acceptance.watching import (
+    all_busy,
     all_ended,
     ended,
     held_by_workers,
@@ -92,11 +93,7 @@ def test_a_handler_that_exits_fails_once_and_its_worker_lives(
 def test_a_worker_that_stops_gives_back_the_messages_it_had_not_begun(
     stack: Stack, workspace: Workspace, tmp_path: Path
 ) -> None:
-    ledgers = [str(tmp_path / str(number)) for number in range(4)]
-    with holding(*ledgers), stack.wire() as wire:
-        busy = [held.s(ledger=path).enqueue(workspace=workspace, key=path) for path in ledgers]
-        for path in ledgers:
-            process_in(path, "work")
+    with all_busy(workspace, tmp_path) as busy, stack.wire() as wire:
         jobs = [noop.s().enqueue(workspace=workspace, key=f"next-{n}") for n in range(4)]
         # The upkeep pass wakes none of them meanwhile.
         Job.objects.filter(pk__in=[job.pk for job in jobs]).update(wake_at=Now() + HOUR)

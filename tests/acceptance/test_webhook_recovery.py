@@ -6,7 +6,6 @@ import uuid
 from collections import Counter
 from collections.abc import Iterator
 from datetime import timedelta
-from ipaddress import ip_network
 
 import pytest
 from django.db.models.functions import Now
@@ -17,7 +16,7 @@ from jobs.models import Job, Operation, OperationItem
 from jobs.models.ids import uuid7
 from tests.acceptance.stack import Stack
 from tests.acceptance.watching import kill
-from tests.support.receiver import Receiver, receiver
+from tests.support.receiver import Receiver, admitted
 from tests.waiting import wait_until
 from webhooks import bodies, endpoints
 from webhooks.models import Endpoint, Message, WebhookDelivery
@@ -30,9 +29,7 @@ MANY = 80
 
 @pytest.fixture
 def hook(settings: Settings) -> Iterator[Receiver]:
-    settings.WEBHOOK_ALLOW_HTTP = True
-    settings.WEBHOOK_ALLOW_NETWORKS = [ip_network("127.0.0.0/8")]
-    with receiver() as one:
+    with admitted(settings) as one:
         yield one
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from datetime import timedelta
-from ipaddress import ip_network
 
 import pytest
 from django.db import transaction
@@ -17,7 +16,7 @@ from jobs.models import Gate, Job
 from jobs.sweep import SHARE_EVERY
 from tests.acceptance.stack import Stack
 from tests.acceptance.watching import kill, passes
-from tests.support.receiver import Receiver, receiver
+from tests.support.receiver import Receiver, admitted
 from tests.waiting import wait_until
 from webhooks import endpoints
 from webhooks.models import Endpoint, WebhookDelivery
@@ -28,9 +27,7 @@ from workspaces.models import Workspace
 
 @pytest.fixture
 def hook(settings: Settings) -> Iterator[Receiver]:
-    settings.WEBHOOK_ALLOW_HTTP = True
-    settings.WEBHOOK_ALLOW_NETWORKS = [ip_network("127.0.0.0/8")]
-    with receiver() as one:
+    with admitted(settings) as one:
         yield one
 
 

@@ -17,8 +17,10 @@ from jobs.models import Attempt, Job, Step, Upkeep
 from jobs.states import FINAL
 from jobs.sweep import UPKEEP
 from tests.acceptance.stack import Stack
+from tests.drills.held import held
 from tests.drills.ledger import pids
 from tests.waiting import wait_until
+from workspaces.models import Workspace
 
 
 def ended(job: Job, seconds: float = 30) -> Job:
@@ -69,6 +71,17 @@ def held_by_workers(how: str) -> int | None:
         inspect = current_app.control.inspect(timeout=2, connection=link)
         answers: dict[str, list[object]] | None = getattr(inspect, how)()
     return None if answers is None else sum(map(len, answers.values()))
+
+
+@contextmanager
+def all_busy(workspace: Workspace, folder: Path) -> Iterator[list[Job]]:
+    """The jobs that hold every child of the worker while the block lasts."""
+    ledgers = [str(folder / str(number)) for number in range(4)]
+    with holding(*ledgers):
+        busy = [held.s(ledger=path).enqueue(workspace=workspace, key=path) for path in ledgers]
+        for path in ledgers:
+            process_in(path, "work")
+        yield busy
 
 
 @contextmanager

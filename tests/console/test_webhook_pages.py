@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from ipaddress import ip_network
 
 import pytest
 from django.contrib.auth.models import User
@@ -15,7 +14,7 @@ from jobs.models import Upkeep
 from jobs.sweep import UPKEEP
 from tests.console.conftest import DESKTOP, PHONE, Screen
 from tests.integration.webhooks.scene import TOLD, attempts, tell
-from tests.support.receiver import Receiver, Says, receiver
+from tests.support.receiver import Receiver, Says, admitted
 from webhooks import endpoints
 from webhooks.models import Endpoint, WebhookDelivery
 from workspaces.actors import SYSTEM
@@ -28,9 +27,7 @@ Screens = Callable[..., Screen]
 
 @pytest.fixture
 def hook(settings: Settings) -> Iterator[Receiver]:
-    settings.WEBHOOK_ALLOW_HTTP = True
-    settings.WEBHOOK_ALLOW_NETWORKS = [ip_network("127.0.0.0/8")]
-    with receiver() as one:
+    with admitted(settings) as one:
         yield one
 
 

@@ -2,6 +2,15 @@
 
 from webhooks.egress.addresses import is_blocked
 from webhooks.egress.sending import Limits, Reply, send
-from webhooks.egress.urls import Target, UrlRefused, target_of
+from webhooks.egress.urls import Target, UrlRefused, target_of, without_query
 
-__all__ = ["Limits", "Reply", "Target", "UrlRefused", "is_blocked", "send", "target_of"]
+__all__ = [
+    "Limits",
+    "Reply",
+    "Target",
+    "UrlRefused",
+    "is_blocked",
+    "send",
+    "target_of",
+    "without_query",
+]

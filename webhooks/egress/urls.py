@@ -63,6 +63,11 @@ def target_of(url: str, *, allow_http: bool = False, ports: frozenset[int] = POR
     return Target(parts.scheme, _host(host, allow_local=allow_http), chosen, path)
 
 
+def without_query(url: str) -> str:
+    """A URL as all may see it: many receivers want a key in its query."""
+    return url.partition("?")[0]
+
+
 def _is_plain(url: str, netloc: str) -> bool:
     """Whether all but the host, which may be in any script, is printable ASCII."""
     before, _, after = url.partition(netloc or "//")

@@ -14,7 +14,20 @@ if TYPE_CHECKING:
     from django.http import HttpRequest
 
 
-class ReadOnlyAdmin(admin.ModelAdmin):
+class _Unwritable:
+    """Nobody adds, changes or deletes here."""
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+
+class ReadOnlyAdmin(_Unwritable, admin.ModelAdmin):
     """Shows rows of the workspaces in which the reader holds ``right``; the rest is not found.
 
     Memberships decide, not Django's model permissions. A list can only be narrowed by its own
@@ -58,27 +71,9 @@ class ReadOnlyAdmin(admin.ModelAdmin):
     def has_module_permission(self, request: HttpRequest) -> bool:
         return self.has_view_permission(request)
 
-    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
 
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-
-class ReadOnlyInline(admin.TabularInline):
+class ReadOnlyInline(_Unwritable, admin.TabularInline):
     """Rows of the object on whose page they stand: nobody gets here without seeing that."""
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return True
-
-    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
