@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import uuid
 from collections import Counter
 from collections.abc import Iterator
@@ -15,7 +17,6 @@ from pytest_django import Settings
 from jobs.models import Job, Operation, OperationItem
 from jobs.models.ids import uuid7
 from tests.acceptance.stack import Stack
-from tests.acceptance.watching import kill
 from tests.support.receiver import Receiver, admitted
 from tests.waiting import wait_until
 from webhooks import bodies, endpoints
@@ -99,13 +100,24 @@ def engine_of(operation: Operation) -> Job:
 
 
 def kill_its_worker(operation: Operation) -> None:
-    """SIGKILL the process that does the items; its lease is over at once."""
-    wait_until(lambda: engine_of(operation).worker != "", 60, "somebody does the items")
-    engine = engine_of(operation)
-    kill(int(engine.worker.split("/")[3]))
-    Job.objects.filter(pk=engine.pk, state="running").update(
+    """SIGKILL the process that does the items, in the midst of it; its lease is over at once."""
+    wait_until(lambda: _killed_in_the_midst(operation), 60, "somebody does the items")
+    Job.objects.filter(pk=engine_of(operation).pk, state="running").update(
         lease_until=Now() - timedelta(seconds=1)
     )
+
+
+def _killed_in_the_midst(operation: Operation) -> bool:
+    """Between two turns nobody does them: so it is held still, looked at again, and then killed."""
+    seen = engine_of(operation)
+    if seen.state != "running":
+        return False
+    pid = int(seen.worker.split("/")[3])
+    os.kill(pid, signal.SIGSTOP)
+    held = engine_of(operation)
+    same = (held.state, held.attempt) == ("running", seen.attempt)
+    os.kill(pid, signal.SIGKILL if same else signal.SIGCONT)
+    return same
 
 
 def jobs_of(endpoint: Endpoint) -> Counter[str]:
