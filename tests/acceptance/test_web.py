@@ -48,6 +48,12 @@ def web(deployed: dict[str, str]) -> Iterator[httpx2.Client]:
 
 @contextmanager
 def gunicorn(environment: dict[str, str]) -> Iterator[str]:
+    with served(environment) as (address, _process):
+        yield address
+
+
+@contextmanager
+def served(environment: dict[str, str]) -> Iterator[tuple[str, "subprocess.Popen[bytes]"]]:
     """Gunicorn as docker/Dockerfile starts it, on a port that is ours from the beginning."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         bind = f"fd://{listener.fileno()}"
@@ -60,7 +66,7 @@ def gunicorn(environment: dict[str, str]) -> Iterator[str]:
         )
         address = f"http://127.0.0.1:{listener.getsockname()[1]}"
     try:
-        yield address
+        yield address, process
     finally:
         process.terminate()
         process.wait(30)

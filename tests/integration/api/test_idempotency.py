@@ -65,6 +65,7 @@ def test_wrong_input_does_not_use_the_key_up(caller: Callers) -> None:
     assert right.status_code == 201
 
 
+@pytest.mark.sqlite
 def test_sixty_four_first_requests_make_one_job(caller: Callers, acme: Workspace) -> None:
     me = caller()
 

@@ -146,6 +146,7 @@ def test_a_record_that_vanishes_between_two_looks_is_made_anew(
     assert len(looks) == 2
 
 
+@pytest.mark.sqlite
 def test_of_twelve_who_find_an_expired_record_one_does_the_work(
     caller: Callers, probe: type[Probe]
 ) -> None:

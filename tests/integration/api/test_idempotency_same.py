@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import Group
+from django.core.cache import cache
 from django.utils import timezone
 
 from tests.integration.api.conftest import Caller, problem
@@ -14,6 +15,7 @@ from tests.integration.api.probe import Probe
 from workspaces import closing, service_accounts, tokens
 from workspaces.actors import SYSTEM
 from workspaces.http import parsing
+from workspaces.http.authentication import FAILURES, WINDOW, counter_of
 from workspaces.models import IdempotencyRecord, ServiceAccount, Workspace
 from workspaces.permissions import Role
 
@@ -148,6 +150,7 @@ def test_a_record_is_compared_in_the_way_it_was_made(
         "schlüssel-1",
         "\N{KEY}\N{KEY}\N{KEY}-key-1",
         "the-key-1\x00",
+        "the-key-1\r\nX-Other: 1",
         "the-key\\1",
         "?1-boolean",
         ":YmFzZTY0:,",
@@ -287,6 +290,22 @@ def test_without_a_token_a_key_leaves_nothing(caller: Callers, probe: type[Probe
     assert (refused.status_code, nothing.status_code, left) == (401, 401, 0)
     assert not is_replay(me.send("POST", "probe/", BODY, **KEY))
     assert Group.objects.count() == 1
+
+
+def test_who_was_told_to_wait_may_use_the_key_afterwards(
+    caller: Callers, probe: type[Probe]
+) -> None:
+    me = caller()
+    good, me.secret = me.secret, "fdr_nonsense"
+    cache.set(counter_of("127.0.0.1"), FAILURES, WINDOW)
+    refused = me.send("POST", "probe/", BODY, **KEY)
+    left = IdempotencyRecord.objects.count()
+    me.secret = good
+    first, again = (me.send("POST", "probe/", BODY, **KEY) for _ in range(2))
+
+    assert (refused.status_code, problem(refused)["retry"], left) == (429, "same_key", 0)
+    assert (is_replay(first), is_replay(again)) == (False, True)
+    assert len(probe.calls) == 1
 
 
 def test_the_clock_of_the_web_process_plays_no_part(
