@@ -2,9 +2,7 @@
 
 An index gives jobs in the order of the list, by workspace and state. What no index answers (kind,
 why it waits, a success) is asked of the newest `WINDOW` of these, and a list ends after `MOST`.
-*Hole:* where there are more than `PLACES` workspaces, a list of one state over all of them sorts
-every job that is in it, and who reads more than `PLACES` of many sorts all of theirs. Choosing one
-workspace bounds both.
+Of several workspaces the newest are merged (`merging`). *Hole:* on SQLite they are sorted.
 """
 
 from __future__ import annotations
@@ -15,16 +13,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from django.contrib.admin.views.main import ChangeList
+from django.db import connection
 from django.db.models import Q
 
 from jobs import registry
+from jobs.admin.merging import ASKED, Row, merged
 from jobs.models import Job
 from jobs.models.job import DEAD_LETTER
 from jobs.states import Cause, State
 from workspaces.actors import Actor
 from workspaces.admin.reader import reader
 from workspaces.models import Workspace
-from workspaces.models.newest import NewestFirst
 from workspaces.permissions import TABLE
 from workspaces.visibility import named, visible_workspaces
 
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
 MOST = 1_000
 """Rows of a list, on as many pages as that makes."""
 WINDOW = 5_000
-PLACES = 10
 _ASKED = {"state": "state", "cause": "cause", "wait": "wait_reason", "kind": "kind"}
 _INDEXED = frozenset({State.QUEUED, State.RUNNING, State.DEAD, State.CANCELLED})
 
@@ -73,29 +71,28 @@ class Found:
 
 
 def newest(places: Sequence[int] | None, asked: Mapping[str, str], *, letters: bool) -> Found:
-    """The newest jobs that fit; ``places`` None means all workspaces. A query for each place."""
+    """The newest jobs that fit; ``places`` None means all workspaces."""
     led, answered = _leader(asked, letters=letters)
-    by_state = letters or bool(answered)
-    if places is None and by_state:
-        places = _everywhere()
-    if places is None or len(places) > PLACES:
-        among = [Q() if places is None else Q(workspace_id__in=places)]
+    limit = WINDOW if asked.keys() - answered else MOST
+    jobs = Job.objects.filter(led)
+    if places is not None:
+        jobs = jobs.filter(workspace__in=places)
+    if asked.get("state") == State.RUNNING:  # few, and an index has these alone
+        rows = _sorted(jobs.order_by("-id"), limit + 1)
+    elif places is None and not letters and not answered:  # the primary key has this order
+        rows = _sorted(jobs.order_by("-id"), limit + 1)
+    elif connection.vendor == "postgresql":
+        rows = merged(places, led, limit + 1, letters=letters)
     else:
-        among = [Q(workspace_id=place) for place in places]
-    limit = max(MOST, WINDOW // max(1, len(among))) if asked.keys() - answered else MOST
-    candidates: list[dict[str, Any]] = []
-    cut = False
-    for where in among:
-        plain = places is None and not by_state
-        order = ("-finished_at", "-id") if letters else ("-id",) if plain else (NewestFirst(),)
-        columns = ("pk", "finished_at", *_ASKED.values())
-        rows = Job.objects.filter(where, led).order_by(*order).values(*columns)[: limit + 1]
-        cut |= len(rows) > limit
-        candidates += rows[:limit]
-    fit = [row for row in candidates if all(row[name] == asked[name] for name in asked)]
-    first = "finished_at" if letters else "pk"
-    fit.sort(key=lambda row: (row[first], row["pk"]), reverse=True)
-    return Found([row["pk"] for row in fit[:MOST]], cut or len(fit) > MOST)
+        order = ("-finished_at", "-id") if letters else ("-id",)
+        rows = _sorted(jobs.order_by(*order), limit + 1)
+    fit = [row for row in rows[:limit] if all(row.asked[name] == asked[name] for name in asked)]
+    return Found([row.pk for row in fit[:MOST]], len(rows) > limit or len(fit) > MOST)
+
+
+def _sorted(jobs: QuerySet[Job], wanted: int) -> list[Row]:
+    rows = jobs.values_list("pk", "finished_at", *ASKED)[:wanted]
+    return [Row(pk, at, dict(zip(ASKED, rest, strict=True))) for pk, at, *rest in rows]
 
 
 def looked_up(term: str, actor: Actor) -> Q:
@@ -134,12 +131,6 @@ def _places(actor: Actor, slug: str) -> list[int] | None:
         chosen = named(slug, Workspace.objects.all())
         return [chosen.pk] if chosen and (None in mine or chosen.pk in mine) else []
     return None if None in mine else sorted(place for place in mine if place is not None)
-
-
-def _everywhere() -> list[int] | None:
-    """All workspaces, if they are few."""
-    found = list(Workspace.objects.order_by("pk").values_list("pk", flat=True)[: PLACES + 1])
-    return found if len(found) <= PLACES else None
 
 
 def _mine(actor: Actor) -> Iterator[int | None]:

@@ -24,7 +24,7 @@ from jobs.testing import drain
 from jobs.testing.leaks import listening, tables
 from tests.drills.kinds import secretive
 from tests.integration.api.conftest import Caller
-from tests.integration.api.test_every_route import ROUTES, delivered
+from tests.integration.api.routes import ROUTES, delivered
 from tests.integration.console_scene import (
     CANARY,
     at_console,

@@ -4,142 +4,66 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from django.db.models.functions import Now
 from django.test import Client
-from django.urls import URLPattern, URLResolver, get_resolver, reverse
 
-from jobs.models import Job, Operation
-from jobs.recovery.draft import draft
-from tests.drills.kinds import repeatable
 from tests.drills.talkative import talkative
 from tests.integration.api.conftest import Caller, problem
 from tests.integration.api.jobs_scene import dead
-from webhooks import bodies, endpoints
-from webhooks.models import Message, WebhookDelivery
-from workspaces.actors import SYSTEM
+from tests.integration.api.routes import CANARY, EVERY, ROUTES, Route, ids_of, things_of
 from workspaces.models import Workspace
-from workspaces.permissions import Role
+from workspaces.permissions import TABLE, Role
 
 Callers = Callable[..., Caller]
-CANARY = "4111-canary-1111"
-RANK = list(Role)
-
-
-@dataclass(frozen=True)
-class Route:
-    """An address with a method."""
-
-    name: str
-    method: str
-    params: tuple[str, ...]
-
-    def __str__(self) -> str:
-        return f"{self.method} {self.name}"
-
-    def url(self, workspace: Workspace, ids: Mapping[str, object]) -> str:
-        given = {"slug": workspace.slug, **ids}
-        return reverse(self.name, kwargs={name: given[name] for name in self.params})
-
-
-def _walk(patterns: list[Any], params: tuple[str, ...] = ()) -> Iterator[Route]:
-    for pattern in patterns:
-        found = params + tuple(pattern.pattern.converters)
-        if isinstance(pattern, URLResolver):
-            yield from _walk(pattern.url_patterns, found)
-        elif isinstance(pattern, URLPattern) and "slug" in found:
-            view: Any = getattr(pattern.callback, "view_class", None)
-            for method in ("GET", "POST", "PUT", "PATCH", "DELETE"):
-                if hasattr(view, method.lower()):
-                    yield Route(str(pattern.name), method, found)
-
-
-ROUTES = [route for route in _walk(get_resolver().url_patterns) if route.name.startswith("api-")]
-LOWEST = {
-    "GET api-workspace": Role.VIEWER,
-    "POST api-workspace-close": Role.ADMIN,
-    "GET api-audit": Role.OPERATOR,
-    "GET api-jobs": Role.VIEWER,
-    "POST api-jobs": Role.OPERATOR,
-    "GET api-job": Role.VIEWER,
-    "GET api-job-events": Role.VIEWER,
-    "GET api-job-evidence": Role.VIEWER,
-    "GET api-job-retry": Role.VIEWER,
-    "POST api-job-retry": Role.OPERATOR,
-    "POST api-job-cancel": Role.OPERATOR,
-    "POST api-job-resolve": Role.OPERATOR,
-    "POST api-job-reconcile": Role.OPERATOR,
-    "GET api-operations": Role.VIEWER,
-    "POST api-operations": Role.OPERATOR,
-    "GET api-operation": Role.VIEWER,
-    "GET api-operation-items": Role.VIEWER,
-    "POST api-operation-start": Role.OPERATOR,
-    "POST api-operation-pause": Role.OPERATOR,
-    "POST api-operation-go": Role.OPERATOR,
-    "POST api-operation-stop": Role.OPERATOR,
-    "POST api-operation-resolve": Role.OPERATOR,
-    "GET api-webhook-endpoints": Role.VIEWER,
-    "POST api-webhook-endpoints": Role.ADMIN,
-    "GET api-webhook-endpoint": Role.VIEWER,
-    "PATCH api-webhook-endpoint": Role.ADMIN,
-    "POST api-webhook-endpoint-rotate": Role.ADMIN,
-    "POST api-webhook-endpoint-enable": Role.ADMIN,
-    "POST api-webhook-endpoint-disable": Role.ADMIN,
-    "POST api-webhook-endpoint-test": Role.OPERATOR,
-    "POST api-webhook-endpoint-recover": Role.OPERATOR,
-    "GET api-webhook-deliveries": Role.OPERATOR,
-    "GET api-webhook-delivery": Role.OPERATOR,
-    "POST api-webhook-redeliver": Role.OPERATOR,
+RIGHTS = {  # what each takes in the workspace; None: any role there is enough
+    "GET api-workspace": None,
+    "POST api-workspace-close": "workspaces.close",
+    "GET api-audit": "audit.view",
+    "GET api-jobs": "jobs.view",
+    "POST api-jobs": "jobs.enqueue",
+    "GET api-job": "jobs.view",
+    "GET api-job-events": "jobs.view",
+    "GET api-job-evidence": "jobs.view",
+    "GET api-job-retry": "jobs.view",
+    "POST api-job-retry": "jobs.operate",
+    "POST api-job-cancel": "jobs.operate",
+    "POST api-job-resolve": "jobs.operate",
+    "POST api-job-reconcile": "jobs.operate",
+    "GET api-operations": "jobs.view",
+    "POST api-operations": "operations.run",
+    "GET api-operation": "jobs.view",
+    "GET api-operation-items": "jobs.view",
+    "POST api-operation-start": "operations.run",
+    "POST api-operation-pause": "operations.run",
+    "POST api-operation-go": "operations.run",
+    "POST api-operation-stop": "operations.run",
+    "POST api-operation-resolve": "operations.run",
+    "GET api-webhook-endpoints": "webhooks.view",
+    "POST api-webhook-endpoints": "webhooks.manage",
+    "GET api-webhook-endpoint": "webhooks.view",
+    "PATCH api-webhook-endpoint": "webhooks.manage",
+    "POST api-webhook-endpoint-rotate": "webhooks.manage",
+    "POST api-webhook-endpoint-enable": "webhooks.manage",
+    "POST api-webhook-endpoint-disable": "webhooks.manage",
+    "POST api-webhook-endpoint-test": "webhooks.operate",
+    "POST api-webhook-endpoint-recover": "webhooks.operate",
+    "GET api-webhook-deliveries": "webhooks.operate",
+    "GET api-webhook-delivery": "webhooks.operate",
+    "POST api-webhook-redeliver": "webhooks.operate",
+}
+OF_NO_WORKSPACE = {  # a token of any, a session of the console too, nothing at all
+    "GET api-workspaces",
+    "GET api-schema",
+    "GET api-docs",
+    "GET api-problems",
 }
 every_route = pytest.mark.parametrize("route", ROUTES, ids=str)
 objects = pytest.mark.parametrize(
     "route", [route for route in ROUTES if len(route.params) > 1], ids=str
 )
-
-
-def things_of(workspace: Workspace, ledger: str) -> dict[str, object]:
-    """One of each thing that an address can name, with a secret in it."""
-    job = dead(repeatable.s(ledger=ledger), workspace, "first", key="dead")
-    return ids_of(workspace, job)
-
-
-def ids_of(workspace: Workspace, job: Job) -> dict[str, object]:
-    delivery = delivered(workspace)
-    return {
-        "job_id": job.pk,
-        "operation_id": drafted(workspace, job).pk,
-        "endpoint_id": delivery.endpoint_id,
-        "delivery_id": delivery.pk,
-    }
-
-
-def delivered(workspace: Workspace) -> WebhookDelivery:
-    """A delivery that was taken, of an endpoint with a secret header."""
-    endpoint, _secret = endpoints.create(
-        workspace,
-        url="https://hooks.example.com/here",
-        events=["job.retried"],
-        headers={"X-Key": CANARY},
-        actor=SYSTEM,
-    )
-    message = Message.objects.create(
-        id=bodies.new_id(), workspace=workspace, type="job.retried", body=b"{}"
-    )
-    return WebhookDelivery.objects.create(
-        workspace=workspace,
-        endpoint=endpoint,
-        message=message,
-        status="succeeded",
-        finished_at=Now(),
-    )
-
-
-def drafted(workspace: Workspace, job: Job) -> Operation:
-    return draft(workspace, "resume", actor=SYSTEM, ids=[str(job.pk)])
 
 
 @pytest.fixture
@@ -148,7 +72,8 @@ def ledger(tmp_path: Any) -> str:
 
 
 def test_each_route_says_who_may_use_it() -> None:
-    assert {str(route) for route in ROUTES} == set(LOWEST)
+    assert {str(route) for route in ROUTES} == set(RIGHTS)
+    assert {str(route) for route in EVERY} == set(RIGHTS) | OF_NO_WORKSPACE
 
 
 @every_route
@@ -191,13 +116,13 @@ def test_a_thing_of_another_workspace_does_not_exist_here(
 def test_each_role_may_do_what_the_table_says(
     route: Route, role: Role, caller: Callers, acme: Workspace, ledger: str
 ) -> None:
-    may = RANK.index(role) >= RANK.index(LOWEST[str(route)])
+    right = RIGHTS[str(route)]
+    may = right is None or right in TABLE[role]
     response = caller(role).send(route.method, route.url(acme, things_of(acme, ledger)), {})
-    refused = response.status_code == 403
-    assert refused is not may, response.content
-    if refused:
-        assert problem(response)["code"] == "not_allowed"
-        assert problem(response)["right"]
+    assert (response.status_code == 403) is not may, response.content
+    if not may:
+        told = problem(response)
+        assert (told["code"], told["right"]) == ("not_allowed", right)
 
 
 @every_route

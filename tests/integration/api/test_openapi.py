@@ -21,7 +21,7 @@ from schemathesis.core.parameters import ParameterLocation
 from schemathesis.specs.openapi.checks import negative_data_rejection, positive_data_acceptance
 
 from tests.integration.api.conftest import Caller
-from tests.integration.api.test_every_route import things_of
+from tests.integration.api.routes import things_of
 from workspaces.http.authentication import counter_of
 from workspaces.models import Workspace
 from workspaces.permissions import Role
