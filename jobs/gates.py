@@ -128,7 +128,7 @@ def let_one_through(gate_id: int) -> bool:
 
 def _behind(workspace_id: int | None, name: str) -> QuerySet[Job]:
     """The queued jobs behind a gate."""
-    waiting = Job.objects.filter(state=State.QUEUED, gate=name)
+    waiting = Job.objects.filter(state=State.QUEUED, finished_at=None, gate=name)
     if workspace_id is None or _scope(workspace_id, name) is None:
         return waiting
     return waiting.filter(workspace_id=workspace_id)

@@ -118,10 +118,11 @@ class Job(models.Model):
                 condition=Q(state="queued"),
                 name="jobs_job_to_share",
             ),
-            # For gates that let one job through, and for kinds with a share behind each gate.
+            # For gates that let one job through, and for kinds with a share behind each gate. By a
+            # condition that no other index has, so that none is taken for it (ADR 29).
             models.Index(
                 fields=["gate", "workspace", "wake_at"],
-                condition=Q(state="queued") & ~Q(gate=""),
+                condition=Q(finished_at__isnull=True) & ~Q(gate=""),
                 name="jobs_job_behind_gate",
             ),
             # By id, so that lease renewals touch no indexed column and stay HOT updates.

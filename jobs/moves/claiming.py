@@ -8,13 +8,14 @@ import uuid
 from django.db import connection
 
 from jobs.fence import Claim, Fence
+from jobs.moves.phrases import QUEUED
 from jobs.statements import Fenced
 from workspaces.sql import as_uuid
 
 _CLAIM = Fenced(
-    update="""UPDATE jobs_job SET state = 'running', attempt = attempt + 1, worker = %(worker)s,
+    update=f"""UPDATE jobs_job SET state = 'running', attempt = attempt + 1, worker = %(worker)s,
       started_at = @now, lease_until = @after(lease), kill_at = @after(time_limit)
-    WHERE id = @uuid(id) AND kind = %(kind)s AND state = 'queued' AND run_at <= @now
+    WHERE id = @uuid(id) AND kind = %(kind)s AND {QUEUED} AND run_at <= @now
       AND (deadline_at IS NULL OR deadline_at > @now) AND cancel_requested_at IS NULL
       AND (gate = '' OR NOT EXISTS (SELECT 1 FROM jobs_gate g WHERE g.name = jobs_job.gate
         AND (g.workspace_id IS NULL OR g.workspace_id = jobs_job.workspace_id)

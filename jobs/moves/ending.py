@@ -7,7 +7,7 @@ import uuid
 from functools import lru_cache
 
 from jobs.fence import Along, AttemptRecord, Ended, Fence
-from jobs.moves.phrases import MINE, OPEN
+from jobs.moves.phrases import MINE, OPEN, QUEUED
 from jobs.statements import Fenced, send
 from jobs.states import Cause, State, WaitReason
 from workspaces.sql import Row
@@ -161,7 +161,7 @@ def defer(fence: Fence, *, delay: float, wait: WaitReason) -> Ended | None:
 _CLOSE_QUEUED = f"""UPDATE jobs_job SET state = CASE WHEN {OPEN} THEN 'dead' ELSE %(state)s END,
   cause = CASE WHEN {OPEN} THEN 'uncertain' ELSE %(cause)s END, finished_at = @now,
   cancel_requested_at = CASE WHEN %(cancel)s THEN @now ELSE cancel_requested_at END
-WHERE id = @uuid(id) AND state = 'queued' RETURNING state, cause"""
+WHERE id = @uuid(id) AND {QUEUED} RETURNING state, cause"""
 _ASK_CANCEL = """UPDATE jobs_job SET cancel_requested_at = @now
 WHERE id = @uuid(id) AND state = 'running' AND cancel_requested_at IS NULL RETURNING id"""
 

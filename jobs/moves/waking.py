@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jobs.fence import Wake
-from jobs.moves.phrases import FIRST_WAKE, LAST_WAKE
+from jobs.moves.phrases import FIRST_WAKE, LAST_WAKE, QUEUED
 from jobs.statements import send
 from workspaces.sql import Row, as_uuid
 
@@ -23,13 +23,13 @@ _NEXT_WAKE = (
 )
 _TAKE_DUE = f"""UPDATE jobs_job SET publishes = publishes + 1, wake_at = {_NEXT_WAKE}
 WHERE id = ANY(ARRAY(SELECT id FROM jobs_job WHERE state = 'queued' AND wake_at <= @now{{others}}
-  ORDER BY wake_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED)) AND state = 'queued'
+  ORDER BY wake_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED)) AND {QUEUED}
 RETURNING id, kind, queue"""
 # The mark that nobody here knows a job's kind has a clock, which goes on whatever comes between.
 _SINCE = """CASE WHEN wait_reason = 'unstartable' THEN COALESCE(wait_since, @now) ELSE @now END"""
 _MARK_UNSTARTABLE = f"""UPDATE jobs_job SET wait_reason = 'unstartable', wait_since = {_SINCE},
   publishes = 0, wake_at = @after(first_wake)
-WHERE id = @uuid(id) AND state = 'queued'"""
+WHERE id = @uuid(id) AND {QUEUED}"""
 
 
 def take_due(limit: int, shared_kinds: Sequence[str] = ()) -> list[Wake]:
@@ -55,7 +55,7 @@ WHERE id = ANY(ARRAY(
       AND workspace_id = w.id AND (state = 'running'
         OR (state = 'queued' AND publishes > 0 AND wake_at > @now))))
     FOR UPDATE SKIP LOCKED) due
-  LIMIT %(limit)s)) AND state = 'queued' RETURNING id, kind, queue"""
+  LIMIT %(limit)s)) AND {QUEUED} RETURNING id, kind, queue"""
 
 
 def take_shares(kind: str, share: int, limit: int) -> list[Wake]:
@@ -68,27 +68,34 @@ def take_shares(kind: str, share: int, limit: int) -> list[Wake]:
     return _wakes(send(_TAKE_SHARES, params))
 
 
-# The gates are found one by one in an index: a long backlog of one of them is not read for it.
+# Gate by gate in the one index of what stands behind them: a long backlog of one is not read for
+# the others. No other index can answer what is asked so, whatever the statistics say: they may be
+# from a time when nothing waited, and then all indexes of queued jobs seem to hold one row.
+_WAITS = "finished_at IS NULL AND gate <> '' AND state <> 'running'"
+_OF_GATE = f"{_WAITS} AND kind = %(kind)s AND gate = g.gate AND (gate, workspace_id, wake_at)"
 _TAKE_GATE_SHARES = f"""WITH RECURSIVE g AS (
-  (SELECT gate, workspace_id FROM jobs_job WHERE state = 'queued' AND gate <> ''
-    ORDER BY gate, workspace_id LIMIT 1)
+  (SELECT gate, workspace_id FROM jobs_job WHERE {_WAITS} ORDER BY gate, workspace_id LIMIT 1)
   UNION ALL
   SELECT n.gate, n.workspace_id FROM g CROSS JOIN LATERAL (
-    SELECT gate, workspace_id FROM jobs_job WHERE state = 'queued' AND gate <> ''
+    SELECT gate, workspace_id FROM jobs_job WHERE {_WAITS}
       AND (gate, workspace_id) > (g.gate, g.workspace_id)
-    ORDER BY gate, workspace_id LIMIT 1) n)
+    ORDER BY gate, workspace_id LIMIT 1) n),
+busy AS MATERIALIZED (SELECT gate, workspace_id, count(*) AS jobs FROM jobs_job
+  WHERE state = 'running' AND gate <> '' AND kind = %(kind)s GROUP BY gate, workspace_id)
 UPDATE jobs_job SET publishes = publishes + 1, wake_at = {_NEXT_WAKE}
 WHERE id = ANY(ARRAY(
   SELECT due.id FROM g CROSS JOIN LATERAL (
     SELECT id, wake_at, row_number() OVER (ORDER BY wake_at, id) AS turn FROM (
-      SELECT id, wake_at FROM jobs_job WHERE kind = %(kind)s AND workspace_id = g.workspace_id
-        AND gate = g.gate AND gate <> '' AND state = 'queued' AND wake_at <= @now
-      ORDER BY wake_at, id
-      LIMIT greatest(0, %(share)s - (SELECT count(*) FROM jobs_job WHERE kind = %(kind)s
-        AND workspace_id = g.workspace_id AND gate = g.gate AND (state = 'running'
-          OR (state = 'queued' AND gate <> '' AND publishes > 0 AND wake_at > @now))))
+      SELECT id, wake_at FROM jobs_job WHERE {_OF_GATE} > (g.gate, g.workspace_id, '-infinity')
+        AND (gate, workspace_id, wake_at) <= (g.gate, g.workspace_id, @now)
+      ORDER BY gate, workspace_id, wake_at, id
+      LIMIT greatest(0, %(share)s - COALESCE((SELECT jobs FROM busy
+          WHERE gate = g.gate AND workspace_id = g.workspace_id), 0)
+        - (SELECT count(*) FROM jobs_job WHERE {_OF_GATE} > (g.gate, g.workspace_id, @now)
+          AND (gate, workspace_id, wake_at) <= (g.gate, g.workspace_id, 'infinity')
+          AND publishes > 0))
       FOR UPDATE SKIP LOCKED) mine) due
-  ORDER BY due.turn, due.wake_at LIMIT %(limit)s)) AND state = 'queued' RETURNING id, kind, queue"""
+  ORDER BY due.turn, due.wake_at LIMIT %(limit)s)) AND {QUEUED} RETURNING id, kind, queue"""
 
 
 def take_gate_shares(kind: str, share: int, limit: int) -> list[Wake]:
@@ -107,7 +114,7 @@ def _wakes(rows: Sequence[Row]) -> list[Wake]:
 
 _CHANGE_LANE = """UPDATE jobs_job SET queue = %(queue)s
 WHERE workspace_id = %(workspace)s AND gate = %(gate)s AND gate <> '' AND queue <> %(queue)s
-  AND state IN ('queued', 'running')"""
+  AND finished_at IS NULL"""
 
 
 def change_lane(workspace_id: int, gate: str, queue: str) -> None:
@@ -129,8 +136,8 @@ def mark_unstartable(job_id: uuid.UUID) -> None:
 def mark_startable(job_id: uuid.UUID) -> None:
     """Take that mark away, and let the next pass wake the job."""
     send(
-        """UPDATE jobs_job SET wait_reason = '', wait_since = NULL, wake_at = @now
-        WHERE id = @uuid(id) AND state = 'queued' AND wait_reason = 'unstartable'""",
+        f"""UPDATE jobs_job SET wait_reason = '', wait_since = NULL, wake_at = @now
+        WHERE id = @uuid(id) AND {QUEUED} AND wait_reason = 'unstartable'""",
         {"id": job_id},
     )
 
