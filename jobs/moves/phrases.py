@@ -11,6 +11,6 @@ OPEN = (
     " AND s.observed = '' AND s.late_at IS NULL AND s.opens_at <= @now)"
 )
 
-# For a row that is found by its id. Written so that no planner takes an index of queued jobs for it:
+# For a row that is found by its id. So written, no planner takes an index of queued jobs for it:
 # where statistics are from a time without any, that seems to hold one row, and is read whole.
 QUEUED = "state || '' = 'queued'"
