@@ -85,8 +85,13 @@ def actor_named(actor_id: str) -> Actor:
 
 def as_service(account: ServiceAccount) -> Actor:
     """The account as somebody who acts."""
-    grant = Grant(Role(account.role), account.workspace_id)
-    return Actor(id=f"service:{account.pk}", label=account.name, roles=(grant,))
+    return service(account.pk, account.name, account.role, account.workspace_id)
+
+
+def service(account_id: int, name: str, role: str, workspace_id: int | None) -> Actor:
+    """The account with this id, name, role and place as somebody who acts."""
+    grant = Grant(Role(role), workspace_id)
+    return Actor(id=f"service:{account_id}", label=name, roles=(grant,))
 
 
 def _grants(user: User) -> tuple[Grant, ...]:

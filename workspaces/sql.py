@@ -26,6 +26,7 @@ from workspaces.outages import is_lost_connection
 
 Row = Sequence[Any]
 M = TypeVar("M", bound=models.Model)
+Names = tuple[str, ...] | None
 Converter = tuple[int, Any, Callable[[Any, Any, Any], Any]]
 
 _MARK = re.compile(r"@(now|after|until|json|time|uuid|greatest)\b(?:\((\w+)\))?")
@@ -109,15 +110,18 @@ def execute_first(sql: str, params: Mapping[str, Any]) -> list[Row]:
     return rows
 
 
-def columns(model: type[models.Model], table: str = "") -> str:
-    """All columns of a model's table, as ``made`` reads them; ``table`` is its name in the text."""
+def columns(model: type[models.Model], table: str = "", only: Names = None) -> str:
+    """Columns of a model's table, as ``made`` reads them; ``table`` is its name in the text.
+
+    All of them, or those of the fields named.
+    """
     prefix = f"{table}." if table else ""
-    return ", ".join(f'{prefix}"{field.column}"' for field in model._meta.concrete_fields)
+    return ", ".join(f'{prefix}"{field.column}"' for field in _fields(model, only))
 
 
-def made(model: type[M], rows: Iterable[Row]) -> list[M]:
-    """The objects that rows of ``columns`` are."""
-    names, converters = _reading(model, connection.vendor)
+def made(model: type[M], rows: Iterable[Row], only: Names = None) -> list[M]:
+    """The objects that rows of ``columns`` are; fields that are not among them are deferred."""
+    names, converters = _reading(model, connection.vendor, only)
     found = []
     for row in rows:
         values = list(row)
@@ -128,14 +132,21 @@ def made(model: type[M], rows: Iterable[Row]) -> list[M]:
 
 
 @cache
-def _reading(model: type[models.Model], _vendor: str) -> tuple[list[str], list[Converter]]:
+def _reading(
+    model: type[models.Model], _vendor: str, only: Names
+) -> tuple[list[str], list[Converter]]:
     """The names of a model's fields, and what turns a column into what Python has for it."""
     converters: list[Converter] = []
-    for place, field in enumerate(model._meta.concrete_fields):
+    for place, field in enumerate(_fields(model, only)):
         column = field.get_col(model._meta.db_table)
         all_of_them = connection.ops.get_db_converters(column), column.get_db_converters(connection)
         converters += [(place, column, convert) for convert in chain(*all_of_them)]
-    return [field.attname for field in model._meta.concrete_fields], converters
+    return [field.attname for field in _fields(model, only)], converters
+
+
+def _fields(model: type[models.Model], only: Names) -> list[Any]:
+    """In the order of the model, as ``from_db`` wants them."""
+    return [f for f in model._meta.concrete_fields if only is None or f.attname in only]
 
 
 @lru_cache(maxsize=256)

@@ -9,16 +9,17 @@ from __future__ import annotations
 import hashlib
 import secrets
 import zlib
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from django.db import DEFAULT_DB_ALIAS, transaction
+from django.db import transaction
 from django.db.models import F, Q
 from django.db.models.expressions import Combinable
 from django.db.models.functions import Least, Now
 
 from workspaces import audit, sql
-from workspaces.actors import Actor, as_service
+from workspaces.actors import Actor, service
 from workspaces.errors import FiredoorError
 from workspaces.models import ServiceAccount, Token, Workspace
 from workspaces.permissions import Role, allowed, require, require_role
@@ -40,10 +41,9 @@ LIVING: Final = Q(revoked_at=None, expires_at__gt=Now())
 _UNNOTED = Q(last_used_at=None) | Q(last_used_at__lt=Now() - timedelta(minutes=1))
 
 
-_ACCOUNT = ("id", "workspace_id", "name", "role")
 _BEARER = f"""
-SELECT t.id, t.last_used_at IS NULL OR t.last_used_at < @after(a_minute_ago), a.id,
-  a.workspace_id, a.name, a.role, {sql.columns(Workspace, "w")}
+SELECT t.id, t.last_used_at IS NULL OR t.last_used_at < @after(a_minute_ago), a.id, a.name, a.role,
+  a.workspace_id, {sql.columns(Workspace, "w")}
 FROM workspaces_token t
 JOIN workspaces_serviceaccount a ON a.id = t.account_id
 LEFT JOIN workspaces_workspace w ON w.id = a.workspace_id
@@ -186,27 +186,29 @@ def visible_token(token_id: int, actor: Actor) -> Token:
     return found
 
 
-def bearer_of(text: str) -> tuple[Actor, Token] | None:
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A token that is good, and the workspace of its account unless that is in all of them."""
+
+    token_id: int
+    workspace: Workspace | None
+
+
+def bearer_of(text: str) -> tuple[Actor, Accepted] | None:
     """Find whom a token speaks for; None where it is unknown, expired, revoked or of no use.
 
-    One statement; a second one a minute notes the use. Of the token and its account only what
-    says who acts, where and with what right is there; the rest is read when it is asked for.
+    One statement; a second one a minute notes the use.
     """
     if not well_formed(text):
         return None
     rows = sql.execute_first(_BEARER, {"digest": digest_of(text), "a_minute_ago": -60})
     if not rows:
         return None
-    token_id, unnoted, *values = rows[0]
-    of_account, of_workspace = values[: len(_ACCOUNT)], values[len(_ACCOUNT) :]
+    token_id, unnoted, account_id, name, role, workspace_id, *workspace = rows[0]
     if unnoted:  # asked again in the update: many requests may come here at once
         Token.objects.filter(_UNNOTED, pk=token_id).update(last_used_at=Now())
-    account = ServiceAccount.from_db(DEFAULT_DB_ALIAS, _ACCOUNT, of_account)
-    if account.workspace_id is not None:
-        account.workspace = sql.made(Workspace, [of_workspace])[0]
-    token = Token.from_db(DEFAULT_DB_ALIAS, ("id",), (token_id,))
-    token.account = account
-    return as_service(account), token
+    own = None if workspace_id is None else sql.made(Workspace, [workspace])[0]
+    return service(account_id, name, role, workspace_id), Accepted(token_id, own)
 
 
 def _after(wait: timedelta) -> Combinable:

@@ -53,7 +53,7 @@ class JobList(WorkspaceView):
         job = self._enqueued(NewJob.given(request))
         self.job_id = job.pk
         body = {"created": job.created, **summary(job, slug)}
-        location = request.build_absolute_uri(f"{request.path}{job.pk}/")
+        location = f"{request.scheme}://{request.get_host()}{request.path}{job.pk}/"
         return Response(body, 201 if job.created else 200, headers={"Location": location})
 
     def _enqueued(self, asked: dict[str, Any]) -> Job:

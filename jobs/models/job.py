@@ -110,7 +110,9 @@ class Job(models.Model):
         indexes = (
             models.Index(fields=["wake_at"], condition=Q(state="queued"), name="jobs_job_to_wake"),
             models.Index(
-                fields=["deadline_at"], condition=Q(state="queued"), name="jobs_job_to_bury"
+                fields=["deadline_at"],
+                condition=Q(state="queued", deadline_at__isnull=False),
+                name="jobs_job_to_bury",
             ),
             # For kinds with a share per workspace: what each workspace has waiting.
             models.Index(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Sequence
 from functools import cache
@@ -29,19 +30,42 @@ WHERE w.id = %(workspace)s AND w.closed_at IS NULL {lock}
 ON CONFLICT (workspace_id, kind, key) WHERE retry_of_id IS NULL DO NOTHING
 RETURNING {columns}
 """
+_DECIDED = ("state", "run_at", "wake_at", "wait_reason", "wait_since", "deadline_at", "created_at")
+_AS_SENT = ("id", "kind", "key", "version", "queue", "gate", "actor", "request_id", "traceparent")
 
 
 def insert(params: dict[str, Any]) -> Job | None:
     """Insert one job in the caller's transaction; None for a taken key or a closed workspace.
 
     The workspace is locked ``FOR SHARE`` on PostgreSQL, so that closing it and enqueueing
-    into it cannot pass each other.
+    into it cannot pass each other. Only what the database decides is read back.
     """
     sql = _insert(ends=params["deadline"] is not None, vendor=connection.vendor)
     sent = {
         name: value for name, value in params.items() if name != "deadline" or value is not None
     }
-    return next(iter(made(Job, send(sql, {**sent, "first_wake": FIRST_WAKE}))), None)
+    for job in made(Job, send(sql, {**sent, "first_wake": FIRST_WAKE}), _DECIDED):
+        vars(job).update(_known(params))
+        return job
+    return None
+
+
+def _known(params: dict[str, Any]) -> dict[str, Any]:
+    """What the row surely holds: what was sent, and the table's own defaults."""
+    return {
+        **_defaults(),
+        **{name: params[name] for name in _AS_SENT},
+        "workspace_id": params["workspace"],
+        "params": json.loads(params["params"]),
+        "params_digest": params["digest"],
+        "root_id": params["id"],
+    }
+
+
+@cache
+def _defaults() -> dict[str, Any]:
+    fields = [field for field in Job._meta.concrete_fields if field.attname not in _DECIDED]
+    return {f.attname: f.db_default if f.has_db_default() else None for f in fields}
 
 
 @cache
@@ -56,7 +80,7 @@ def _insert(*, ends: bool, vendor: str) -> str:
     return _INSERT.format(
         deadline=later if ends else "NULL",
         lock="FOR SHARE OF w" if postgresql else "",
-        columns=columns(Job),
+        columns=columns(Job, only=_DECIDED),
     )
 
 

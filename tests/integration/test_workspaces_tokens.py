@@ -111,7 +111,8 @@ def test_it_speaks_for_its_account_with_its_role(account: ServiceAccount, acme: 
     found = tokens.bearer_of(text)
     assert found is not None
     actor, proof = found
-    assert (actor.id, actor.label, proof.pk) == (f"service:{account.pk}", "ci", token.pk)
+    assert (actor.id, actor.label, proof.token_id) == (f"service:{account.pk}", "ci", token.pk)
+    assert proof.workspace == acme
     assert actor.roles == (Grant(Role.OPERATOR, acme.pk),)
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rest_framework.views import APIView
 
     from workspaces.actors import Actor
-    from workspaces.models import Token
+    from workspaces.tokens import Accepted
 
 logger = logging.getLogger(__name__)
 
@@ -27,14 +27,14 @@ WINDOW = 300
 
 
 class TokenAuthentication(BaseAuthentication):
-    """`Authorization: Bearer <token>`; `request.user` is the Actor, `request.auth` the Token.
+    """`Authorization: Bearer <token>`; `request.user` is the Actor, `request.auth` is Accepted.
 
     After 20 bad tokens in 5 minutes from one address further bad ones from there get 429 instead
     of 401; a good one always passes. *Hole:* behind a proxy that hides its clients all of them
     share one address; while the cache is out of reach nothing is counted.
     """
 
-    def authenticate(self, request: Request) -> tuple[Actor, Token] | None:
+    def authenticate(self, request: Request) -> tuple[Actor, Accepted] | None:
         scheme, _, text = request.headers.get("Authorization", "").partition(" ")
         if not scheme:
             return None

@@ -78,7 +78,7 @@ def idempotent(work: Callable[..., Response]) -> Callable[..., HttpResponse]:
             raise errors.IdempotencyKeyMissing
         if view.key is None:
             return _told_once(view, _in_one_transaction(bounded, repeatable=False))
-        sent = _sent(request)
+        sent = view.sent = _sent(request)
         asked = _asked(view, sent)
 
         def refused() -> HttpResponse:

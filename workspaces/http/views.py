@@ -13,7 +13,7 @@ from workspaces.errors import FiredoorError
 from workspaces.http import problems
 from workspaces.http.authentication import SignedIn, TokenAuthentication
 from workspaces.http.idempotency import HEADER, SAFE, key_of, well_formed_key
-from workspaces.http.parsing import StrictJSONParser
+from workspaces.http.parsing import Sent, StrictJSONParser
 from workspaces.http.schema import ApiSchema
 from workspaces.permissions import require
 from workspaces.visibility import visible_workspace
@@ -42,6 +42,7 @@ class ApiView(APIView):
     gives: ClassVar[dict[str, dict[Any, Any]]] = {}
     actor: Actor
     key: str | None = None
+    sent: Sent | None = None  # with a key: what its fingerprint is made of
     unacceptable: NotAcceptable | None = None
 
     def get_exception_handler(self) -> Any:
@@ -106,7 +107,7 @@ class WorkspaceView(ApiView):
 
     def _addressed(self, request: Request, slug: str) -> Workspace:
         """The workspace in the address; where it is the account's own, it is known by now."""
-        own: Workspace | None = request.auth.account.workspace  # type: ignore[union-attr]
+        own: Workspace | None = request.auth.workspace  # type: ignore[union-attr]
         if own is not None and own.slug == slug:
             return own
         return visible_workspace(self.actor, slug)

@@ -16,7 +16,11 @@ class IdempotencyRecord(models.Model):
     always has its answer. Of the request only a digest is kept.
     """
 
-    workspace = models.ForeignKey(Workspace, on_delete=models.PROTECT, related_name="+")
+    # No constraint of the database's: it would look the workspace up in every request, and a
+    # workspace never vanishes; a record does, within a day.
+    workspace = models.ForeignKey(
+        Workspace, on_delete=models.PROTECT, related_name="+", db_index=False, db_constraint=False
+    )
     principal = models.CharField(max_length=200)
     key = models.CharField(max_length=255)
     fingerprint = models.CharField(max_length=80)

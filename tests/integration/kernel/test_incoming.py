@@ -67,6 +67,29 @@ INTENTS: dict[str, Callable[[], Intended]] = {
 
 @pytest.mark.sqlite
 @pytest.mark.usefixtures("_nobody_works")
+@pytest.mark.parametrize("late", [True, False], ids=["later", "now"])
+@pytest.mark.parametrize("name", INTENTS)
+def test_what_is_answered_is_the_row(acme: Workspace, name: str, late: bool) -> None:
+    """Most of it is known and not read back; it must be what a reader would find."""
+    intent = INTENTS[name]()
+    job = enqueue(
+        intent.spec,
+        workspace=acme,
+        key="a",
+        params=intent.params,
+        eta=FAR if late else None,
+        actor=Actor(id="user:7", label="Ola"),
+        **WORDS,
+    )
+    assert job.created
+    assert not job.get_deferred_fields()
+    stored = Job.objects.filter(pk=job.pk).values().get()
+    assert {name: getattr(job, name) for name in stored} == stored
+    assert (job._state.adding, job._state.db) == (False, "default")
+
+
+@pytest.mark.sqlite
+@pytest.mark.usefixtures("_nobody_works")
 @pytest.mark.parametrize("name", INTENTS)
 @pytest.mark.parametrize("deadline", [None, timedelta(hours=2)])
 def test_one_and_many_are_stored_alike(
