@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -29,6 +30,12 @@ class Body(serializers.Serializer):
             raise serializers.ValidationError({str(name): [fault] for name in sorted(unknown)})
         return super().to_internal_value(data)
 
+    def get_fields(self) -> dict[str, Any]:
+        fields: dict[str, Any] = super().get_fields()
+        for field in fields.values():
+            _tell_choices(field)
+        return fields
+
     @classmethod
     def given(cls: type[B], request: Request) -> dict[str, Any]:
         """What the request says, checked. Raises InputInvalid."""
@@ -45,6 +52,19 @@ class Body(serializers.Serializer):
 def _made_once(body: type[Body]) -> Body:
     """One object for all requests: checking changes nothing in it, and its fields are many."""
     return body()
+
+
+def _tell_choices(field: Any) -> None:
+    """Have a wrong choice answered with the right ones, and not with what was sent."""
+    if isinstance(field, serializers.ListField):
+        _tell_choices(field.child)
+    if isinstance(field, serializers.ChoiceField):
+        field.error_messages["invalid_choice"] = one_of(field.choices)
+
+
+def one_of(choices: Iterable[Any]) -> str:
+    """What there is to choose from."""
+    return f"It is one of: {', '.join(map(str, choices))}."
 
 
 class Text(serializers.CharField):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from django import forms
 from django_filters import ChoiceFilter, FilterSet, IsoDateTimeFilter, NumberFilter
 
+from workspaces.http.bodies import one_of
 from workspaces.http.errors import InputInvalid
 from workspaces.http.keyset import PARAMETERS
 
@@ -28,6 +29,8 @@ class StrictFilters(FilterSet):  # type: ignore[misc]  # django-filter has no ty
         names = [name for name in query if name not in cls.parameters]
         faults = {name: [fault] for name in query if (fault := cls._fault(query, name))}
         filters = cls(query, queryset=cls._meta.model._default_manager.none(), request=request)
+        for field in filters.form.fields.values():
+            _tell_choices(field)
         if faults or not filters.is_valid():
             raise InputInvalid({**filters.errors, **faults})
         given: dict[str, Any] = filters.form.cleaned_data
@@ -41,6 +44,13 @@ class StrictFilters(FilterSet):  # type: ignore[misc]  # django-filter has no ty
         if len(query.getlist(name)) > 1:
             return "It comes twice."
         return "" if query[name] else "It is empty; leave it out."
+
+
+def _tell_choices(field: Any) -> None:
+    """Have a wrong choice answered with the right ones, and not with what was sent."""
+    if isinstance(field, forms.ChoiceField):
+        choices: Any = field.choices
+        field.error_messages["invalid_choice"] = one_of(value for value, _ in choices if value)
 
 
 class OnlyTrue(ChoiceFilter):  # type: ignore[misc]
