@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("jobs", "0006_probes_and_lanes"),
+        ("jobs", "0007_under_way_behind_gates"),
         ("workspaces", "0005_records_without_their_workspace"),
     ]
 
