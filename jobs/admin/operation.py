@@ -65,7 +65,7 @@ class OperationFilter(admin.SimpleListFilter):
 class OperationAdmin(ReadOnlyAdmin):
     """Bulk deeds of the workspaces that the reader may see, newest first."""
 
-    list_display = ("mark", "deed", "so_far", "workspace", "actor_label", "drafted")
+    list_display = ("mark", "deed", "so_far", "workspace", "who", "drafted")
     list_filter = (OperationStateFilter, WorkspaceFilter)
     list_select_related = ("workspace",)
     ordering = ("-id",)
@@ -84,7 +84,7 @@ class OperationAdmin(ReadOnlyAdmin):
         "stop_after",
         "stop_ratio",
         "shown_reason",
-        "actor_label",
+        "who",
         "actor",
         "engine",
         "frozen_at",
@@ -107,6 +107,10 @@ class OperationAdmin(ReadOnlyAdmin):
         """The outcomes so far; a query a row, of a page that has at most fifty."""
         found = counts(operation.pk).items()
         return ", ".join(f"{count} {outcome}" for outcome, count in found if count)
+
+    @admin.display(description="who")
+    def who(self, operation: Operation) -> str:
+        return operation.actor_label
 
     @admin.display(description="drafted")
     def drafted(self, operation: Operation) -> SafeString | str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from django.contrib import admin
@@ -11,6 +12,7 @@ from django.db.models import Q
 
 from workspaces.admin.filters import WorkspaceFilter
 from workspaces.admin.readonly import ReadOnlyAdmin
+from workspaces.admin.trail import NewestEvents, ResultFilter
 from workspaces.models import AuditEvent, Membership, Workspace
 from workspaces.redaction import redact, scrub
 
@@ -52,24 +54,56 @@ class AuditEventAdmin(ReadOnlyAdmin):
     """Who did what, to which object, and why. Kept as it was written."""
 
     right = "audit.view"
-    list_display = ("created_at", "actor_label", "action", "object", "workspace", "shown_reason")
-    list_filter = (WorkspaceFilter,)
+    change_list_template = "console/audit_list.html"
+    list_display = ("when", "who", "deed", "object", "place", "shown_reason", "became")
+    list_filter = (ResultFilter, WorkspaceFilter)
     list_select_related = ("workspace",)
     search_fields = ("object_id",)
     search_help_text = "The exact object id, request id or operation id"
     fields = (
-        "created_at",
-        ("actor_label", "actor"),
-        "action",
-        ("object_type", "object_id"),
-        "workspace",
+        "when",
+        ("who", "principal"),
+        "deed",
+        "object",
+        "place",
         "shown_reason",
-        "result",
+        "became",
         "shown_before",
         "shown_after",
         "operation_id",
         "request_id",
     )
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[NewestEvents]:
+        return NewestEvents
+
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> Any:
+        return super().changelist_view(request, {"title": "Audit trail", **(extra_context or {})})
+
+    @admin.display(description="when")
+    def when(self, event: AuditEvent) -> datetime:
+        return event.created_at
+
+    @admin.display(description="who")
+    def who(self, event: AuditEvent) -> str:
+        return event.actor_label
+
+    @admin.display(description="principal")
+    def principal(self, event: AuditEvent) -> str:
+        return event.actor
+
+    @admin.display(description="deed")
+    def deed(self, event: AuditEvent) -> str:
+        return event.action
+
+    @admin.display(description="workspace")
+    def place(self, event: AuditEvent) -> str:
+        return str(event.workspace or "the platform")
+
+    @admin.display(description="result")
+    def became(self, event: AuditEvent) -> str:
+        """Done, or why not."""
+        return event.result.replace("_", " ")
 
     @admin.display(description="reason")
     def shown_reason(self, event: AuditEvent) -> str:

@@ -59,6 +59,9 @@ def told(confided: None, caller: Callers, acme: Workspace) -> tuple[Caller, dict
     job = Job.objects.get()
     assert (job.state, job.params["card"]["number"]) == ("dead", CANARY)
     assert CANARY in json.dumps(list(Step.objects.values_list("output", flat=True)))
+    # Whatever hid it when it was written, it is hidden where it is read, too.
+    Attempt.objects.update(message=f"no such card: {CANARY}", reason=f"of {CANARY}")
+    Event.objects.update(data={"why": f"the card {CANARY}"})
     refused = me.post(f"jobs/{job.pk}/cancel/", {"reason": f"the card is {CANARY}"})
     assert refused.status_code == 409
     assert AuditEvent.objects.filter(result="not_cancellable").exists()
