@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from django.contrib.admin.views.decorators import staff_member_required
@@ -59,7 +60,12 @@ def page(request: HttpRequest) -> HttpResponse:
 def _told(path: str, method: str, one: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
     """One operation as the page shows it."""
     answers = [
-        {"status": status, "meaning": answer.get("description", ""), "form": _form(answer, schema)}
+        {
+            "status": status,
+            "meaning": answer.get("description", ""),
+            "form": _form(answer, schema),
+            "example": _example(answer),
+        }
         for status, answer in one["responses"].items()
         if status < "300"
     ]
@@ -71,6 +77,7 @@ def _told(path: str, method: str, one: dict[str, Any], schema: dict[str, Any]) -
         "description": one.get("description", ""),
         "parameters": one.get("parameters", []),
         "body": _form(one.get("requestBody", {}), schema),
+        "example": _example(one.get("requestBody", {})),
         "answers": answers,
         "refusals": [status for status in one["responses"] if status >= "300"],
     }
@@ -87,6 +94,14 @@ def _form(told: dict[str, Any], schema: dict[str, Any]) -> list[dict[str, Any]]:
             for field, of in component.get("properties", {}).items()
         ]
     return []
+
+
+def _example(told: dict[str, Any]) -> str:
+    """A body as it may be, written out; empty where there is none."""
+    for content in told.get("content", {}).values():
+        for example in content.get("examples", {}).values():
+            return json.dumps(example["value"], indent=2, ensure_ascii=False)
+    return ""
 
 
 def _type(of: dict[str, Any]) -> str:

@@ -20,9 +20,10 @@ from django_filters import (
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter, OpenApiResponse
+from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse
 from rest_framework import serializers
 
+from workspaces.http.examples import example_of
 from workspaces.http.idempotency import HEADER, SAFE
 from workspaces.http.problems import MEDIA_TYPE
 
@@ -62,6 +63,9 @@ class ApiSchema(AutoSchema):
     def get_response_serializers(self) -> Any:
         return {**self._declared("gives").get(self.method, {}), **dict(self._refusals())}
 
+    def get_examples(self) -> list[OpenApiExample]:
+        return [*self._example_sent(), *self._examples_answered()]
+
     def get_override_parameters(self) -> list[Any]:
         parameters = [*self._of_key()]
         if self.method == "GET" and (filters := getattr(self.view, "filters", None)):
@@ -71,6 +75,19 @@ class ApiSchema(AutoSchema):
     def _declared(self, name: str) -> dict[str, Any]:
         found: dict[str, Any] = getattr(self.view, name, {})
         return found
+
+    def _example_sent(self) -> Iterator[OpenApiExample]:
+        example = example_of(self._declared("takes").get(self.method))
+        if example is not None:
+            yield OpenApiExample("sent", example, request_only=True)
+
+    def _examples_answered(self) -> Iterator[OpenApiExample]:
+        for place, answer in self._declared("gives").get(self.method, {}).items():
+            status = place[0] if isinstance(place, tuple) else place
+            example = example_of(answer, status)
+            if example is not None:
+                name, codes = f"answered {status}", [str(status)]
+                yield OpenApiExample(name, example, response_only=True, status_codes=codes)
 
     def _refusals(self) -> Iterator[tuple[tuple[int, str], Any]]:
         statuses = _REFUSALS if self.method in SAFE else (*_REFUSALS, *_OF_BODIES)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,22 +14,34 @@ from django.contrib.auth.models import User
 from django.core.cache import cache
 from django.core.management import call_command
 from django.test import Client
+from drf_spectacular.generators import SchemaGenerator
 from hypothesis import HealthCheck, given, settings
 from pytest_django.live_server_helper import LiveServer
+from rest_framework import serializers
 from schemathesis import GenerationMode
 from schemathesis.core.parameters import ParameterLocation
 from schemathesis.specs.openapi.checks import negative_data_rejection, positive_data_acceptance
 
 from tests.integration.api.conftest import Caller
-from tests.integration.api.routes import things_of
+from tests.integration.api.routes import EVERY, things_of
+from tests.integration.api.shapes import faults
 from workspaces.http.authentication import counter_of
+from workspaces.http.examples import example_of
 from workspaces.models import Workspace
 from workspaces.permissions import Role
 
 Callers = Callable[..., Caller]
 ROOT = Path(__file__).parents[3]
 EXAMPLES = 12
+OURS = "http://testserver"
 GIVEN_HERE = {ParameterLocation.PATH, ParameterLocation.HEADER}
+
+
+def _by_status(declared: Any) -> Iterator[tuple[Any, Any]]:
+    """Of what a view declares for a method the classes, each with its status if it has one."""
+    for place, cls in declared.items() if isinstance(declared, dict) else [(None, declared)]:
+        if isinstance(cls, type) and issubclass(cls, serializers.BaseSerializer):
+            yield place[0] if isinstance(place, tuple) else place, cls
 
 
 @pytest.fixture
@@ -41,6 +53,42 @@ def test_it_is_valid_with_nothing_guessed_and_the_docs_have_it(tmp_path: Path) -
     written = tmp_path / "openapi.yaml"
     call_command("spectacular", validate=True, fail_on_warn=True, file=str(written))
     assert (ROOT / "docs/openapi.yaml").read_text() == written.read_text()
+
+
+DECLARED = [
+    (str(route), way, status, cls)
+    for route in EVERY
+    for way in ("takes", "gives")
+    for status, cls in _by_status(getattr(route.view, way, {}).get(route.method))
+]
+
+
+@pytest.mark.parametrize(("route", "way", "status", "declared"), DECLARED, ids=str)
+def test_every_body_and_every_answer_has_an_example_that_is_one(
+    route: str, way: str, status: Any, declared: Any
+) -> None:
+    example = json.loads(
+        json.dumps(example_of(declared, status)).replace("https://ops.example.com", OURS)
+    )
+    assert example is not None, f"{declared.__name__} has none in the examples.json beside it"
+    if way == "gives":
+        assert faults(declared(), example) == []
+    else:
+        sent = declared(data=example)
+        assert sent.is_valid(), sent.errors
+
+
+def test_the_schema_tells_the_examples() -> None:
+    schema: Any = SchemaGenerator().get_schema(request=None, public=True)  # type: ignore[no-untyped-call]
+    told = schema["paths"]["/api/v1/workspaces/{slug}/jobs/"]["post"]
+    sent = told["requestBody"]["content"]["application/json"]["examples"]
+    assert [one["value"]["kind"] for one in sent.values()] == ["payments.charge"]
+    created = [
+        one["value"]["created"]
+        for status in ("201", "200")
+        for one in told["responses"][status]["content"]["application/json"]["examples"].values()
+    ]
+    assert created == [True, False]
 
 
 @pytest.mark.sqlite
@@ -63,6 +111,7 @@ def test_the_page_for_people_needs_nothing_from_elsewhere(transactional_db: None
     response = console.get("/api/docs/")
     page = response.content.decode()
     assert "POST /api/v1/workspaces/{slug}/jobs/{job_id}/retry/" in page
+    assert "&quot;kind&quot;: &quot;payments.charge&quot;" in page
     assert "<script" not in page
     assert re.findall(r'(?:src|href)="(?!/|#)', page) == []
     assert "default-src 'none'" in response["Content-Security-Policy"]
