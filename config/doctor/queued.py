@@ -13,7 +13,7 @@ from config.doctor.check import check
 from config.doctor.sight import Sight
 from config.doctor.stuck import stuck
 from jobs import registry
-from jobs.gates import behind_closed_gate
+from jobs.gates import PLATFORM, behind_closed_gate
 from jobs.models import Job
 from jobs.states import State, WaitReason
 from jobs.sweep import UNSTARTABLE_AFTER
@@ -27,11 +27,13 @@ def _kinds_with(share: str) -> list[str]:
     return [spec.name for spec in registry.KINDS.values() if getattr(spec, share)]
 
 
-def _share_in_use(*more: str) -> Exists:
-    """Whether a job of the same kind and workspace, and ``more`` columns, runs or is published."""
+def _share_in_use(*, gate: bool = False) -> Exists:
+    """Whether a job of the same kind and workspace, or behind the same gate, is under way."""
     under_way = Q(state=State.RUNNING) | Q(state=State.QUEUED, publishes__gt=0, wake_at__gt=Now())
-    same = {name: OuterRef(name) for name in ("kind", "workspace_id", *more)}
-    return Exists(Job.objects.filter(under_way, **same))
+    same = Q(workspace_id=OuterRef("workspace_id"))
+    if gate:
+        same = Q(gate=OuterRef("gate")) & (same | Q(gate__startswith=PLATFORM))
+    return Exists(Job.objects.filter(under_way, same, kind=OuterRef("kind")))
 
 
 @check("jobs.unpublished", needs="database.migrations", command="manage.py sweep")
@@ -45,7 +47,7 @@ def unpublished(_sight: Sight) -> Answer:
     due = Q(run_at__lt=long_ago) if settings.FIREDOOR_INLINE else Q(wake_at__lt=long_ago)
     rows = QUEUED.filter(due, kind__in=list(registry.KINDS)).exclude(behind_closed_gate())
     rows = rows.exclude(Q(_share_in_use(), kind__in=_kinds_with("per_workspace")))
-    rows = rows.exclude(Q(_share_in_use("gate"), kind__in=_kinds_with("per_gate")))
+    rows = rows.exclude(Q(_share_in_use(gate=True), kind__in=_kinds_with("per_gate")))
     return stuck(
         rows,
         Level.FAIL,

@@ -81,28 +81,41 @@ _TAKE_GATE_SHARES = f"""WITH RECURSIVE g AS (
       AND (gate, workspace_id) > (g.gate, g.workspace_id)
     ORDER BY gate, workspace_id LIMIT 1) n),
 busy AS MATERIALIZED (SELECT gate, workspace_id, count(*) AS jobs FROM jobs_job
-  WHERE state = 'running' AND gate <> '' AND kind = %(kind)s GROUP BY gate, workspace_id)
+  WHERE state = 'running' AND gate <> '' AND kind = %(kind)s GROUP BY gate, workspace_id),
+room AS MATERIALIZED (
+  SELECT g.gate, g.workspace_id, g.account, woken + COALESCE((SELECT jobs FROM busy b
+      WHERE b.gate = g.gate AND b.workspace_id = g.workspace_id), 0) AS mine,
+    %(share)s - sum(woken) OVER (PARTITION BY g.gate, g.account) - COALESCE((SELECT sum(jobs)
+      FROM busy b WHERE b.gate = g.gate AND (g.account = 0 OR b.workspace_id = g.account)), 0)
+      AS free
+  FROM (SELECT *, CASE WHEN starts_with(gate, '*') THEN 0 ELSE workspace_id END AS account
+    FROM g) g
+  CROSS JOIN LATERAL (SELECT count(*) AS woken FROM jobs_job
+    WHERE {_OF_GATE} > (g.gate, g.workspace_id, @now)
+      AND (gate, workspace_id, wake_at) <= (g.gate, g.workspace_id, 'infinity')
+      AND publishes > 0) w)
 UPDATE jobs_job SET publishes = publishes + 1, wake_at = {_NEXT_WAKE}
 WHERE id = ANY(ARRAY(
-  SELECT due.id FROM g CROSS JOIN LATERAL (
-    SELECT id, wake_at, row_number() OVER (ORDER BY wake_at, id) AS turn FROM (
-      SELECT id, wake_at FROM jobs_job WHERE {_OF_GATE} > (g.gate, g.workspace_id, '-infinity')
-        AND (gate, workspace_id, wake_at) <= (g.gate, g.workspace_id, @now)
-      ORDER BY gate, workspace_id, wake_at, id
-      LIMIT greatest(0, %(share)s - COALESCE((SELECT jobs FROM busy
-          WHERE gate = g.gate AND workspace_id = g.workspace_id), 0)
-        - (SELECT count(*) FROM jobs_job WHERE {_OF_GATE} > (g.gate, g.workspace_id, @now)
-          AND (gate, workspace_id, wake_at) <= (g.gate, g.workspace_id, 'infinity')
-          AND publishes > 0))
-      FOR UPDATE SKIP LOCKED) mine) due
-  ORDER BY due.turn, due.wake_at LIMIT %(limit)s)) AND {QUEUED} RETURNING id, kind, queue"""
+  SELECT id FROM (
+    SELECT due.*, g.free,
+      row_number() OVER (PARTITION BY g.gate, g.account ORDER BY mine + turn, wake_at) AS place
+    FROM room g CROSS JOIN LATERAL (
+      SELECT id, wake_at, row_number() OVER (ORDER BY wake_at, id) AS turn FROM (
+        SELECT id, wake_at FROM jobs_job WHERE {_OF_GATE} > (g.gate, g.workspace_id, '-infinity')
+          AND (gate, workspace_id, wake_at) <= (g.gate, g.workspace_id, @now)
+        ORDER BY gate, workspace_id, wake_at, id
+        LIMIT greatest(0, g.free)::bigint FOR UPDATE SKIP LOCKED) oldest) due) fair
+  WHERE place <= free ORDER BY turn, wake_at LIMIT %(limit)s)) AND {QUEUED}
+RETURNING id, kind, queue"""
 
 
 def take_gate_shares(kind: str, share: int, limit: int) -> list[Wake]:
     """Due jobs of ``kind``, at most ``share`` behind each gate under way at once.
 
     The gates take turns, each with its oldest first, so a long backlog of one keeps none from
-    another. What is under way is that of ``take_shares``; upkeep lets one caller in at a time.
+    another. Behind a gate of the platform's, which is one for all, so do the workspaces: first
+    comes who has the fewest under way, then who waits longest. What is under way is that of
+    ``take_shares``; upkeep lets one caller in at a time.
     """
     params = {"kind": kind, "share": share, "limit": limit, "last_wake": LAST_WAKE, **_WAKES}
     return _wakes(send(_TAKE_GATE_SHARES, params))

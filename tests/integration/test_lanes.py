@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from jobs.kinds import Run, job_kind
 from jobs.models import Gate, Job
 from jobs.recovery.retry import retry
 from jobs.sweep import sweep
-from tests.drills.kinds import gated
+from tests.drills.kinds import gated, throttled
 from tests.drills.ledger import effects
 from tests.integration.kernel.scene import new_workspace, started
 from workspaces.actors import SYSTEM
@@ -65,6 +66,52 @@ def test_each_gate_has_its_share(acme: Workspace, ledger: str) -> None:
     made(rival, ledger, "a", 5)
     assert gates_of(moves.take_gate_shares(KIND, 2, 500)) == ["a", "a", "a", "a", "b"]
     assert moves.take_gate_shares(KIND, 2, 500) == []
+
+
+def behind_the_platform(workspaces: Sequence[Workspace], count: int) -> None:
+    for workspace in workspaces:
+        enqueue_many([(throttled.s(ledger="x"), f"{n}") for n in range(count)], workspace=workspace)
+    Job.objects.filter(publishes=0).update(wake_at=Now())
+
+
+def workspaces_of(wakes: list[Wake]) -> Counter[int]:
+    rows = dict(Job.objects.values_list("pk", "workspace_id"))
+    return Counter(rows[wake.job_id] for wake in wakes)
+
+
+def test_workspaces_share_what_is_under_way_behind_a_gate_of_the_platform(acme: Workspace) -> None:
+    """It is one account: its provider does not care who asks."""
+    rival, third = new_workspace(), new_workspace()
+    behind_the_platform([acme, rival, third], 4)
+    Job.objects.filter(workspace=acme).update(wake_at=Now() - timedelta(hours=1))
+    taken = moves.take_gate_shares(throttled.name, 2, 500)
+    assert workspaces_of(taken) == {acme.pk: 1, rival.pk: 1}
+    assert moves.take_gate_shares(throttled.name, 2, 500) == []
+    for wake in taken:
+        moves.claim(wake.job_id, wake.kind, worker="w", lease=60, time_limit=60)
+    assert moves.take_gate_shares(throttled.name, 2, 500) == []
+    assert workspaces_of(moves.take_gate_shares(throttled.name, 5, 500)).total() == 3
+
+
+def test_what_runs_in_a_workspace_with_nothing_waiting_counts_for_the_platform_too(
+    acme: Workspace,
+) -> None:
+    behind_the_platform([acme], 1)
+    (wake,) = moves.take_gate_shares(throttled.name, 2, 500)
+    assert moves.claim(wake.job_id, wake.kind, worker="w", lease=60, time_limit=60)
+    rival = new_workspace()
+    behind_the_platform([rival], 4)
+    assert workspaces_of(moves.take_gate_shares(throttled.name, 2, 500)) == {rival.pk: 1}
+
+
+def test_behind_a_gate_of_the_platform_who_has_fewest_under_way_comes_first(
+    acme: Workspace,
+) -> None:
+    behind_the_platform([acme], 9)
+    assert len(moves.take_gate_shares(throttled.name, 3, 500)) == 3
+    rival = new_workspace()
+    behind_the_platform([rival], 3)
+    assert workspaces_of(moves.take_gate_shares(throttled.name, 5, 500)) == {rival.pk: 2}
 
 
 def test_a_share_that_is_free_again_is_given_on(acme: Workspace, ledger: str) -> None:

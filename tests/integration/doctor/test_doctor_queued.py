@@ -14,10 +14,11 @@ from jobs.models import Job, Lock
 from jobs.recovery.draft import draft
 from jobs.recovery.operation import pause, start
 from jobs.states import WaitReason
-from tests.drills.kinds import by_account, shared
+from tests.drills.kinds import by_account, gated, shared
 from tests.integration.bulk_scene import DEAD_ONES, WHY, rows
 from tests.integration.console_scene import dead, uncertain
 from tests.integration.doctor.asking import ago, ahead, asked, is_about, is_well, queued, running
+from tests.integration.kernel.scene import new_workspace
 from workspaces.actors import SYSTEM
 from workspaces.models import Workspace
 
@@ -52,6 +53,18 @@ def test_a_share_that_is_used_up_is_not_stuck_but_an_idle_one_is(
     Job.objects.filter(pk=under_way.pk).update(publishes=1)
     is_well("jobs.unpublished")
     Job.objects.filter(pk=under_way.pk).update(publishes=0)
+    is_about(asked("jobs.unpublished"), Level.FAIL, job, "manage.py sweep")
+
+
+@pytest.mark.skipif(settings.FIREDOOR_INLINE, reason="inline mode publishes nothing")
+def test_a_share_behind_a_gate_may_be_used_up_in_another_workspace_if_it_is_the_platforms(
+    acme: Workspace,
+) -> None:
+    under_way = queued(new_workspace(), kind=gated.name, gate="*bank", publishes=1)
+    Job.objects.filter(pk=under_way.pk).update(wake_at=ahead(minutes=5))
+    job = queued(acme, kind=gated.name, gate="*bank", **DUE)
+    is_well("jobs.unpublished")
+    Job.objects.update(gate="bank")
     is_about(asked("jobs.unpublished"), Level.FAIL, job, "manage.py sweep")
 
 
