@@ -64,10 +64,11 @@ class Journal:
         claim: Claim,
         redact: Sequence[str] = (),
         can_call: Callable[[str], bool] = lambda _name: True,
+        read_back: Sequence[str] | None = None,
     ) -> None:
         self.claim = claim
         self.fence = claim.fence
-        self.checkpoints = _stored(claim) if claim.has_history else {}
+        self.checkpoints = _stored(claim, read_back) if claim.has_history else {}
         self.lost = False
         self.took_locks = False
         self._redact = redact
@@ -242,9 +243,11 @@ class Journal:
         learn(secrets_in(output, self._redact))
 
 
-def _stored(claim: Claim) -> dict[str, Checkpoint]:
+def _stored(claim: Claim, names: Sequence[str] | None) -> dict[str, Checkpoint]:
     opens = ExpressionWrapper(F("opens_at") - Now(), output_field=DurationField())
     rows = StepRow.objects.filter(job_id=claim.fence.job_id).annotate(opens_in=opens)
+    if names is not None:
+        rows = rows.filter(name__in=names)
     return {row.name: _checkpoint(row) for row in rows}
 
 

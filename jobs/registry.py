@@ -14,6 +14,7 @@ import pydantic
 from jobs.backoff import SPREAD, delay_after
 from jobs.errors import UnknownKind
 from jobs.models import Job
+from jobs.states import Effect
 from jobs.steps import Step
 
 Before = Callable[[Job, str], None]
@@ -25,7 +26,9 @@ _NAME = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+")
 class KindSpec:
     """A registered sort of job: its handler, steps and policy. Durations are in seconds.
 
-    ``name`` is stable for ever: rows, messages, metrics and dashboards carry it.
+    ``name`` is stable for ever: rows, messages, metrics and dashboards carry it. Without
+    ``rereads`` the turns of its loops are on record elsewhere too: an attempt does not read back
+    the checkpoints of earlier ones, however many there are. It must not ask for a turn twice.
     """
 
     name: str
@@ -54,6 +57,7 @@ class KindSpec:
     throttle: str | Callable[..., str] | None = None
     per_workspace: int | None = None
     per_gate: int | None = None
+    rereads: bool = True
     alert: str | None = "dead_letter"
     retention: timedelta = timedelta(days=30)
     retention_dead: timedelta = timedelta(days=180)
@@ -73,6 +77,11 @@ class KindSpec:
     def can_call(self, name: str) -> bool:
         """Whether a run of this kind, as it is declared now, can call the step of a stored name."""
         return any(name.startswith(f"{s.name}:") if s.many else s.name == name for s in self.steps)
+
+    @property
+    def read_back(self) -> tuple[str, ...] | None:
+        """The stored names that an attempt reads back; None for all there are."""
+        return None if self.rereads else tuple(s.name for s in self.steps if not s.many)
 
     def delay(
         self, count: int, *, own: float | None = None, retry_after: float | None = None
@@ -95,7 +104,7 @@ KINDS: dict[str, KindSpec] = {}
 
 
 def register(spec: KindSpec) -> None:
-    """Add a kind. Raises ValueError for a bad or taken name, or steps of one name."""
+    """Add a kind. Raises ValueError for a bad or taken name, or steps that do not fit."""
     if not _NAME.fullmatch(spec.name) or len(spec.name) > 100:
         raise ValueError(f"kind {spec.name!r}: a name is app.name, lower case, at most 100 long")
     known = KINDS.get(spec.name)
@@ -104,6 +113,10 @@ def register(spec: KindSpec) -> None:
     names = [s.name for s in spec.steps]
     if len(set(names)) != len(names):
         raise ValueError(f"kind {spec.name!r}: two steps have one name")
+    if not spec.rereads and any(s.many and s.effect is not Effect.LOCAL for s in spec.steps):
+        raise ValueError(
+            f"kind {spec.name!r}: an intent must be read back, and only local has none"
+        )
     KINDS[spec.name] = spec
 
 

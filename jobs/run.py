@@ -42,7 +42,7 @@ class Run:
     def __init__(self, spec: KindSpec, claim: Claim) -> None:
         self.spec = spec
         self.claim = claim
-        self.journal = Journal(claim, spec.redact, spec.can_call)
+        self.journal = Journal(claim, spec.redact, spec.can_call, spec.read_back)
         self.job_id = claim.fence.job_id
         self.key = claim.key
         self.root_id = claim.root_id

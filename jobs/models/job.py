@@ -127,6 +127,11 @@ class Job(models.Model):
                 condition=Q(finished_at__isnull=True) & ~Q(gate=""),
                 name="jobs_job_behind_gate",
             ),
+            models.Index(
+                fields=["wait_since"],
+                condition=Q(state="queued", wait_reason="unstartable"),
+                name="jobs_job_unstartable",
+            ),
             # By id, so that lease renewals touch no indexed column and stay HOT updates.
             models.Index(fields=["id"], condition=Q(state="running"), name="jobs_job_to_reap"),
             models.Index(

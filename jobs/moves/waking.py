@@ -71,15 +71,17 @@ def take_shares(kind: str, share: int, limit: int) -> list[Wake]:
 # Gate by gate in the one index of what stands behind them: a long backlog of one is not read for
 # the others. No other index can answer what is asked so, whatever the statistics say: they may be
 # from a time when nothing waited, and then all indexes of queued jobs seem to hold one row.
+# Each gate comes with its first wake: where that is not due, what it has parked is not read.
 _WAITS = "finished_at IS NULL AND gate <> '' AND state <> 'running'"
 _OF_GATE = f"{_WAITS} AND kind = %(kind)s AND gate = g.gate AND (gate, workspace_id, wake_at)"
 _TAKE_GATE_SHARES = f"""WITH RECURSIVE g AS (
-  (SELECT gate, workspace_id FROM jobs_job WHERE {_WAITS} ORDER BY gate, workspace_id LIMIT 1)
+  (SELECT gate, workspace_id, wake_at FROM jobs_job WHERE {_WAITS}
+    ORDER BY gate, workspace_id, wake_at LIMIT 1)
   UNION ALL
-  SELECT n.gate, n.workspace_id FROM g CROSS JOIN LATERAL (
-    SELECT gate, workspace_id FROM jobs_job WHERE {_WAITS}
+  SELECT n.gate, n.workspace_id, n.wake_at FROM g CROSS JOIN LATERAL (
+    SELECT gate, workspace_id, wake_at FROM jobs_job WHERE {_WAITS}
       AND (gate, workspace_id) > (g.gate, g.workspace_id)
-    ORDER BY gate, workspace_id LIMIT 1) n),
+    ORDER BY gate, workspace_id, wake_at LIMIT 1) n),
 busy AS MATERIALIZED (SELECT gate, workspace_id, count(*) AS jobs FROM jobs_job
   WHERE state = 'running' AND gate <> '' AND kind = %(kind)s GROUP BY gate, workspace_id),
 room AS MATERIALIZED (
@@ -93,7 +95,7 @@ room AS MATERIALIZED (
   CROSS JOIN LATERAL (SELECT count(*) AS woken FROM jobs_job
     WHERE {_OF_GATE} > (g.gate, g.workspace_id, @now)
       AND (gate, workspace_id, wake_at) <= (g.gate, g.workspace_id, 'infinity')
-      AND publishes > 0) w)
+      AND publishes > 0 AND (g.wake_at <= @now OR g.account = 0)) w)
 UPDATE jobs_job SET publishes = publishes + 1, wake_at = {_NEXT_WAKE}
 WHERE id = ANY(ARRAY(
   SELECT id FROM (

@@ -72,12 +72,12 @@ def _next(run: Run, operation: Operation) -> list[int]:
         return []
     if operation.state == OperationState.PAUSED:
         raise Defer(PAUSED_SECONDS, "the operation is paused")
-    over = operation.eligible - left.count()
-    run.progress(over / operation.eligible, f"{over} of {operation.eligible}")
+    over = positions[0] - 1  # not counted: there may be thousands, and this is each turn's first
+    run.progress(over / operation.selected, f"{over} of {operation.selected}")
     if operation.canary:
-        acted = watch.acted_on(operation)
-        if acted < operation.canary:
-            return positions[: operation.canary - acted]
+        ahead = operation.canary - watch.canaries(operation)
+        if ahead > 0:
+            return positions[:ahead]
         run(end_canary, str(operation.pk))
     if watch.trouble(operation):
         _pause_for_trouble(run, operation)
@@ -175,7 +175,7 @@ def _take_from_rate(operation: Operation) -> None:
 def _mind_failure(operation: Operation, acted: Acted) -> None:
     """Pause where the failed item was a canary, or where the stop rule says so."""
     why = watch.trouble(operation)
-    if watch.acted_on(operation) <= operation.canary:
+    if watch.canaries(operation, beyond=1) <= operation.canary:
         why = "a canary could not be done"
     if why:
         course.pause(operation, f"{why}. The last one: {acted.sentence}", by_itself=True)
@@ -239,6 +239,7 @@ SPEC = registry.KindSpec(
     retry_backoff=2,
     max_losses=20,
     deadline=None,
+    rereads=False,
     throttle=lambda operation_id: f"{GATE}{operation_id}",
     before_hooks=[refuse],
     after_hooks=[follow],

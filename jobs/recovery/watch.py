@@ -35,6 +35,9 @@ def trouble(operation: Operation) -> str:
     acted = OperationItem.objects.filter(
         operation_id=operation.pk, position__gte=operation.watched_from, outcome__in=ACTED
     ).order_by("-position")
+    ahead = _first_pending(operation)
+    if ahead is not None:  # from there on nothing was done: thousands that need no look
+        acted = acted.filter(position__lt=ahead)
     recent = list(acted.values_list("outcome", "result_id")[:RECENT])
     known = _fates(operation, [result for _outcome, result in recent if result])
     fates = [
@@ -45,9 +48,15 @@ def trouble(operation: Operation) -> str:
     return judged(fates, operation.stop_after, operation.stop_ratio)
 
 
-def acted_on(operation: Operation) -> int:
-    """How many items were done or failed; skipped ones are no canaries."""
-    return OperationItem.objects.filter(operation_id=operation.pk, outcome__in=ACTED).count()
+def _first_pending(operation: Operation) -> int | None:
+    left = OperationItem.objects.filter(operation_id=operation.pk, outcome=ItemOutcome.PENDING)
+    return left.order_by("position").values_list("position", flat=True).first()
+
+
+def canaries(operation: Operation, *, beyond: int = 0) -> int:
+    """How many canaries were done or failed (skipped ones are none), and how many ``beyond``."""
+    acted = OperationItem.objects.filter(operation_id=operation.pk, outcome__in=ACTED)
+    return acted.order_by("position")[: operation.canary + beyond].count()
 
 
 def canary(operation: Operation) -> str | None:
