@@ -125,6 +125,41 @@ except WorkspaceClosed as refusal:
     assert [event["logger"] for event in reports.events] == ["jobs.sweep"]
 
 
+def test_a_fault_in_a_request_is_known_by_its_id_and_shows_no_token(
+    migrated: Path, reports: Sentry
+) -> None:
+    script(
+        migrated,
+        reports,
+        """
+from django.test import Client
+from workspaces import service_accounts, tokens
+from workspaces.actors import SYSTEM
+from workspaces.api.workspaces import WorkspaceDetail
+from workspaces.models import Workspace
+from workspaces.permissions import Role
+acme = Workspace.objects.get(slug="acme")
+account = service_accounts.create("reporting", role=Role.VIEWER, workspace=acme, actor=SYSTEM)
+_token, secret = tokens.issue(account, actor=SYSTEM)
+
+def broken(*_args, **_kwargs):
+    raise RuntimeError("a fault of ours")
+
+WorkspaceDetail.get = broken
+headers = {"Authorization": f"Bearer {secret}", "X-Request-ID": "request-42"}
+answer = Client(raise_request_exception=False, HTTP_HOST="localhost").get(
+    "/api/v1/workspaces/acme/", headers=headers
+)
+assert answer.status_code == 500, answer.content
+""",
+    )
+    (event,) = reports.events
+    assert event["logentry"]["message"] == "api.failed"
+    assert event["exception"]["values"][-1]["value"] == "a fault of ours"
+    assert event["tags"]["request_id"] == "request-42"
+    assert "fdr_" not in json.dumps(event)
+
+
 def test_inside_an_attempt_only_the_platform_is_heard_and_names_the_job(
     migrated: Path, reports: Sentry
 ) -> None:

@@ -77,6 +77,12 @@ def test_each_route_says_who_may_use_it() -> None:
 
 
 @every_route
+def test_every_deed_is_repeated_safely_under_a_key(route: Route) -> None:
+    work = getattr(route.view, route.method.lower())
+    assert getattr(work, "idempotent", False) is (route.method != "GET")
+
+
+@every_route
 def test_without_a_token_nothing_is_told(route: Route, acme: Workspace) -> None:
     url = route.url(acme, dict.fromkeys(route.params, uuid.uuid4()))
     response = Client().generic(route.method, url, "{}", content_type="application/json")
