@@ -51,15 +51,21 @@ class Api:
         url = f"{address or self.address}{JOBS}"
         return httpx2.post(url, json=body, headers=headers, trust_env=False, timeout=60)
 
-    def raw(self, *headers: str, sent: int | None = None) -> socket.socket:
-        """A connection on which an order was sent, or so many bytes of it, and nothing read."""
+    def raw(self, *headers: str, sent: int | None = None, told: bool = True) -> socket.socket:
+        """A connection on which an order was sent, or so many bytes of it, and nothing read.
+
+        Unless its length is `told` it goes as one chunk and the end of them.
+        """
         body = json.dumps(ORDER).encode()
+        length = [f"Content-Length: {len(body)}"] if told else []
+        if not told:
+            body = f"{len(body):x}\r\n".encode() + body + b"\r\n0\r\n\r\n"
         head = [
             f"POST {JOBS} HTTP/1.1",
             "Host: localhost",
             "Connection: close",
             "Content-Type: application/json",
-            f"Content-Length: {len(body)}",
+            *length,
             f"Authorization: Bearer {self.token}",
             *headers,
         ]

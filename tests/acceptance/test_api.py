@@ -67,3 +67,12 @@ def test_what_is_no_single_key_on_the_wire_is_refused(api: Api, headers: tuple[s
     assert answer.startswith(b"HTTP/1.1 400")
     assert b'"idempotency_key_invalid"' in answer
     assert api.records("two-lines-1") == 0
+
+
+def test_a_body_whose_length_is_not_told_is_refused_and_not_taken_for_none(api: Api) -> None:
+    """The interface between server and application gives such a body no end, so none is read."""
+    with api.raw("Transfer-Encoding: chunked", "Idempotency-Key: chunked-1", told=False) as sent:
+        answer = read_to_the_end(sent)
+    assert answer.startswith(b"HTTP/1.1 411"), answer
+    assert b'"length_required"' in answer
+    assert api.records("chunked-1") == 0

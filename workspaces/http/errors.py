@@ -104,6 +104,16 @@ class NotAcceptable(FiredoorError):
     status = 406
 
 
+class LengthRequired(FiredoorError):
+    """The body came in chunks, without its length, and so cannot be read here."""
+
+    code = "length_required"
+    status = 411
+
+    def __init__(self) -> None:
+        super().__init__("Nothing was done: send the body with a Content-Length, not in chunks.")
+
+
 class BodyTooLarge(FiredoorError):
     """The body is larger than any request may be."""
 

@@ -28,7 +28,7 @@ from workspaces.http.idempotency import HEADER, SAFE
 from workspaces.http.problems import MEDIA_TYPE
 
 _REFUSALS = (400, 401, 403, 404, 405, 406, 413, 422, 429, 500, 503)
-_OF_BODIES = (409, 415)
+_OF_BODIES = (409, 411, 415)
 
 
 class Problem(serializers.Serializer):

@@ -12,6 +12,7 @@ from workspaces import audit
 from workspaces.errors import FiredoorError
 from workspaces.http import problems
 from workspaces.http.authentication import SignedIn, TokenAuthentication
+from workspaces.http.errors import LengthRequired
 from workspaces.http.idempotency import HEADER, SAFE, key_of, well_formed_key
 from workspaces.http.parsing import Sent, StrictJSONParser
 from workspaces.http.schema import ApiSchema
@@ -61,6 +62,8 @@ class ApiView(APIView):
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
+        if "HTTP_TRANSFER_ENCODING" in request.META and request.method not in SAFE:
+            raise LengthRequired  # WSGI tells no end of such a body: it would be taken for none
         self.actor = request.user  # type: ignore[assignment]
 
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
