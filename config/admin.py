@@ -71,8 +71,8 @@ class FailedEnvelopeAdmin(ReadOnlyAdmin):
 
     @admin.display(description="was to wake job")
     def woke(self, row: TaskResult) -> str:
-        """The job's id: the one argument of our messages."""
-        return scrub(row.task_args or "").strip("\"'(),")
+        """The job's id, or a few: the arguments of our messages."""
+        return scrub(row.task_args or "").replace("'", "").strip('"(),')
 
     @admin.display(description="traceback")
     def shown_traceback(self, row: TaskResult) -> SafeString:

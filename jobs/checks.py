@@ -43,8 +43,9 @@ def _faults(spec: KindSpec) -> Iterator[checks.CheckMessage]:
         yield _error(spec, "E007", "risk is 1, 2 or 3, or a function of the job")
     if spec.per_gate is not None and (spec.throttle is None or spec.per_workspace is not None):
         yield _error(spec, "E010", "per_gate needs a throttle, and no per_workspace beside it")
-    if any(share is not None and share < 1 for share in (spec.per_gate, spec.per_workspace)):
-        yield _error(spec, "E011", "a share is at least 1")
+    counts = (spec.per_gate, spec.per_workspace, spec.together)
+    if any(count is not None and count < 1 for count in counts):
+        yield _error(spec, "E011", "a share, and what one message wakes, is at least 1")
     yield from _step_faults(spec)
 
 

@@ -124,6 +124,7 @@ def job_kind(
     throttle: str | Callable[..., str] | None = None,
     per_workspace: int | None = None,
     per_gate: int | None = None,
+    together: int = 1,
     alert: str | None = "dead_letter",
     retention: timedelta = timedelta(days=30),
     retention_dead: timedelta = timedelta(days=180),

@@ -58,6 +58,7 @@ class KindSpec:
     per_workspace: int | None = None
     per_gate: int | None = None
     rereads: bool = True
+    together: int = 1
     alert: str | None = "dead_letter"
     retention: timedelta = timedelta(days=30)
     retention_dead: timedelta = timedelta(days=180)

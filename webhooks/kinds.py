@@ -61,6 +61,7 @@ def _gate(*, endpoint_id: str, delivery_id: str, trigger: str = Trigger.AUTOMATI
     deadline=timedelta(days=14),
     throttle=_gate,
     per_gate=AT_ONCE,
+    together=4,
     alert=None,
     runbook="docs/guides/webhooks.md",
 )

@@ -397,6 +397,28 @@ def test_the_name_is_checked_and_not_the_address(
     assert (reply.code, reply.status) == ("ok", 200)
 
 
+def sipping(client: socket.socket) -> socket.socket:
+    """Take a little at a time, which keeps whoever sends it waiting, and never comes to an end."""
+    with client, suppress(OSError):
+        while client.recv(65536):
+            threading.Event().wait(0.2)
+    return client
+
+
+@pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
+def test_a_receiver_that_takes_the_request_slowly_ends_with_the_clock(
+    *, tls: bool, authority: trustme.CA, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answering(monkeypatch, ["127.0.0.1"])
+    wrap = secured(authority.issue_cert("hooks.example.com")) if tls else lambda client: client
+    with receiving(says(OK), lambda client: sipping(wrap(client))) as receiver:
+        target = over_tls(receiver) if tls else receiver.target
+        body = b"0" * 30_000_000
+        reply = sent(receiver, body, target=target, context=trusting(authority))
+    assert (reply.code, reply.sent, reply.status) == ("timeout", True, None)
+    assert reply.seconds < 10
+
+
 @pytest.mark.parametrize("fault", ["another name", "expired", "unknown authority", "no tls"])
 def test_bad_tls_sends_nothing(
     fault: str, authority: trustme.CA, monkeypatch: pytest.MonkeyPatch

@@ -2,20 +2,23 @@
 
 Resolves once, refuses unless every answer is allowed, connects to one of those very addresses,
 compares the peer, follows nothing, repeats nothing, reads no proxy and no password from its
-surroundings. ``http.client``, because no other client has a bound on the whole, or lets one pin
-the address.
+surroundings. ``http.client`` reads the answer, because it lets one pin the address and bound the
+whole: before each wait for the other side its socket is given what is left of the time.
 """
 
 from __future__ import annotations
 
 import http.client
+import io
+import re
 import socket
 import ssl
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from ipaddress import ip_address
 from typing import Any
 
 from webhooks.egress.addresses import Network, is_blocked
@@ -24,6 +27,7 @@ from webhooks.egress.urls import Target
 _MAX_LINES = 64
 _MAX_HEADER_BYTES = 32 * 1024
 _CHUNK = 4096
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 
 @dataclass(frozen=True)
@@ -105,15 +109,12 @@ class _Request:
     ) -> None:
         self.target, self.limits, self.allow, self.context = target, limits, allow, context
         self.began = time.monotonic()
+        self.until = self.began + limits.total
         self.reached = False
         self.address = ""
         self.socket: socket.socket | None = None
-        self.expired = False
 
     def sent(self, headers: Mapping[str, str], body: bytes) -> Reply:
-        clock = threading.Timer(self.limits.total, self._expire)
-        clock.daemon = True
-        clock.start()
         try:
             return self._exchange(headers, body)
         except _Refused as refusal:
@@ -121,26 +122,21 @@ class _Request:
         except (http.client.HTTPException, OSError, ValueError) as error:
             return self._failed(_code_of(error), f"{type(error).__name__}: {error}"[:300])
         finally:
-            clock.cancel()
             if self.socket is not None:
                 self.socket.close()
 
     def _failed(self, code: str, detail: str) -> Reply:
-        code = "timeout" if self.expired else code
         return Reply(code, self.reached, self._seconds, address=self.address, detail=detail)
 
     def _exchange(self, given: Mapping[str, str], body: bytes) -> Reply:
-        self._connect(self._resolved())
-        connection = _Pinned(self.target, self.socket)
-        connection.putrequest("POST", self.target.path, skip_host=True, skip_accept_encoding=True)
-        connection.putheader("host", self.target.authority)
-        for name, value in given.items():
-            connection.putheader(name, value)
-        connection.putheader("content-length", str(len(body)))
-        connection.putheader("connection", "close")
+        opened = self._connect(self._resolved())
+        request = memoryview(_head(self.target, given, len(body)) + body)
         self.reached = True
-        connection.endheaders(body)
-        response = connection.getresponse()
+        while request:
+            opened.settimeout(self._left())
+            request = request[opened.send(request) :]
+        response = _Response(_Wire(opened, self._left), method="POST")  # type: ignore[arg-type]
+        response.begin()
         headers = {name.lower(): value for name, value in response.getheaders()}
         return Reply(
             code="ok",
@@ -167,43 +163,41 @@ class _Request:
         return b"".join(parts)
 
     def _resolved(self) -> list[Any]:
-        answers: list[Any] = []
-        done = threading.Event()
-
-        def look_up() -> None:
-            try:
-                port = self.target.port
-                answers.extend(socket.getaddrinfo(self.target.host, port, type=socket.SOCK_STREAM))
-            except (OSError, UnicodeError):
-                pass
-            done.set()
-
-        threading.Thread(target=look_up, daemon=True).start()
-        if not done.wait(self.limits.resolve) or not answers:
+        found = self._looked_up() if _is_name(self.target.host) else _addresses(self.target)
+        if not found:
             raise _Refused("dns", "the name has no address, or none in time")
-        found = list(answers)
         if any(is_blocked(str(answer[4][0]), self.allow) for answer in found):
             raise _Refused("blocked_address", f"{[answer[4][0] for answer in found]}")
         return found
 
-    def _connect(self, answers: list[Any]) -> None:
-        until = time.monotonic() + self.limits.connect
-        last: Exception = OSError("no address")
+    def _looked_up(self) -> list[Any]:
+        """By a thread of its own, since nothing bounds the system's resolver."""
+        answers: list[Any] = []
+        done = threading.Event()
+
+        def look_up() -> None:
+            answers.extend(_addresses(self.target))
+            done.set()
+
+        threading.Thread(target=look_up, daemon=True).start()
+        return list(answers) if done.wait(min(self.limits.resolve, self._left())) else []
+
+    def _connect(self, answers: list[Any]) -> socket.socket:
+        until = min(self.until, time.monotonic() + self.limits.connect)
+        last: Exception = TimeoutError("no time is left")
         for family, kind, protocol, _name, address in answers:
             left = until - time.monotonic()
-            if left <= 0 or self.expired:
+            if left <= 0:
                 break
             try:
-                self._open(socket.socket(family, kind, protocol), address, left)
+                return self._open(socket.socket(family, kind, protocol), address, left)
             except ssl.SSLError as error:
                 raise _Refused("tls", str(error)[:300]) from error
             except OSError as error:
                 last = error
-                continue
-            return
         raise _Refused("timeout" if isinstance(last, TimeoutError) else "connect", str(last))
 
-    def _open(self, raw: socket.socket, address: Any, left: float) -> None:
+    def _open(self, raw: socket.socket, address: Any, left: float) -> socket.socket:
         self.socket = raw
         try:
             raw.settimeout(left)
@@ -211,14 +205,15 @@ class _Request:
             self.address = str(raw.getpeername()[0])
             if self.address != str(address[0]):
                 raise _Refused("blocked_address", "the peer is another one than was looked up")
-            raw.settimeout(self.limits.total)
             if self.target.scheme == "https":
-                self._secure(raw)
+                raw.settimeout(self._left())
+                return self._secured(raw)
         except BaseException:
             raw.close()
             raise
+        return raw
 
-    def _secure(self, raw: socket.socket) -> None:
+    def _secured(self, raw: socket.socket) -> socket.socket:
         context = self.context or _default_context()
         secured = context.wrap_socket(
             raw, server_hostname=self.target.host, do_handshake_on_connect=False
@@ -229,14 +224,14 @@ class _Request:
         except BaseException:
             secured.close()
             raise
+        return secured
 
-    def _expire(self) -> None:
-        self.expired = True
-        if self.socket is not None:
-            try:
-                self.socket.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
+    def _left(self) -> float:
+        """Seconds until all has to be over. Raises TimeoutError once it has."""
+        left = self.until - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("the time of the request is over")
+        return left
 
     @property
     def _seconds(self) -> float:
@@ -279,15 +274,52 @@ class _Bounded:
         return getattr(self.stream, name)
 
 
-class _Pinned(http.client.HTTPConnection):
-    """A connection that is open already and is never opened again."""
+class _Wire(io.RawIOBase):
+    """What comes from the other side, for as long as there is time."""
 
-    response_class = _Response
-    auto_open = 0
+    def __init__(self, opened: socket.socket, left: Callable[[], float]) -> None:
+        super().__init__()
+        self.opened, self.left = opened, left
 
-    def __init__(self, target: Target, opened: socket.socket | None) -> None:
-        super().__init__(target.host, target.port)
-        self.sock = opened
+    def makefile(self, _mode: str) -> io.BufferedReader:
+        return io.BufferedReader(self)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        self.opened.settimeout(self.left())
+        return self.opened.recv_into(buffer)
+
+
+def _head(target: Target, given: Mapping[str, str], length: int) -> bytes:
+    """The head of the request. Raises ValueError where a value would be more than a value."""
+    lines = {
+        "host": target.authority,
+        **given,
+        "content-length": str(length),
+        "connection": "close",
+    }
+    text = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
+    if _CONTROL.search("".join((target.path, *lines, *lines.values()))):
+        raise ValueError("a header or the path holds a control character")
+    return f"POST {target.path} HTTP/1.1\r\n{text}\r\n".encode("latin-1")
+
+
+def _is_name(host: str) -> bool:
+    """Whether somebody has to be asked for its address."""
+    try:
+        ip_address(host)
+    except ValueError:
+        return True
+    return False
+
+
+def _addresses(target: Target) -> list[Any]:
+    try:
+        return list(socket.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM))
+    except (OSError, UnicodeError):
+        return []
 
 
 def _code_of(error: Exception) -> str:
