@@ -24,28 +24,44 @@ _WORKER = ("--concurrency", str(CONCURRENCY), "--without-gossip", "--without-min
 def measure(
     stage: Stage, *, rounds: int, share: float, say: Callable[[str], None]
 ) -> dict[str, object]:
-    """Tell calm and stormy workspaces in turn; both p95, their ratio, and deliveries a second."""
-    celery = median(_celery(stage, share) for _ in range(rounds))
+    """Tell calm and stormy workspaces in turn, beside those who keep nothing; both p95 and ratios.
+
+    All come in every round, and a ratio is the median of the rounds' own.
+    """
     peer = stage.peer("hooks")
     peer.worker.thaw()
     slow = stage.start(
         "hooks", "slow", ("celery", "-A", "config", "worker", "--queues", "webhooks_slow", *_WORKER)
     )
     beat = stage.start("hooks", "beat", ("celery", "-A", "config", "beat", "--pidfile="))
-    sent = max(CONCURRENCY, round(BARE * share))
-    bare = median(peer.client.ask("bare", sent, CONCURRENCY)[0] for _ in range(rounds))
-    told = {"calm": Told(), "storm": Told()}
+    told, peers = {"calm": Told(), "storm": Told()}, Peers()
     try:
         for number in range(rounds):
+            peers.celery.append(_celery(stage, share))
+            peers.bare.append(_bare(peer, share))
             for kind, found in told.items():
-                rate = _one(peer, f"{kind}{number}", int(kind == "storm"), share, found)
-                say(
-                    f"{kind}{number}: {rate:.0f} deliveries/s, p95 {_p95(found.waits):.2f} s so far"
-                )
+                _one(peer, f"{kind}{number}", int(kind == "storm"), share, found)
+            say(_round(number, told, peers))
         statements = _statements(stage, peer)
     finally:
         _stop(beat, slow)
-    return {**_line(told, bare, celery), "webhooks_statements": statements}
+    return {**_line(told, peers), "webhooks_statements": statements}
+
+
+@dataclass
+class Peers:
+    """Requests a second of those who keep nothing, round by round."""
+
+    celery: list[float] = field(default_factory=list)
+    bare: list[float] = field(default_factory=list)
+
+
+def _round(number: int, told: Mapping[str, Told], peers: Peers) -> str:
+    calm, storm = (f"{kind} {found.rates[-1]:.0f}" for kind, found in told.items())
+    return (
+        f"round {number + 1}: deliveries/s {calm}, {storm}; plain Celery {peers.celery[-1]:.0f}, "
+        f"bare {peers.bare[-1]:.0f}; p95 so far {_p95(told['calm'].waits):.2f} s"
+    )
 
 
 @dataclass
@@ -57,20 +73,30 @@ class Told:
     lost: int = 0
 
 
-def _line(told: Mapping[str, Told], bare: float, celery: float) -> dict[str, object]:
+def _line(told: Mapping[str, Told], peers: Peers) -> dict[str, object]:
     calm, storm = _p95(told["calm"].waits), _p95(told["storm"].waits)
-    rate = median(told["calm"].rates)
+    rates = told["calm"].rates
     return {
         "webhooks_p95_calm_s": round(calm, 3),
         "webhooks_p95_storm_s": round(storm, 3),
         "ratio_webhooks_storm": round(storm / calm, 2),
-        "webhooks_per_s": round(rate, 1),
-        "webhooks_bare_per_s": round(bare, 1),
-        "ratio_webhooks_bare": round(rate / bare, 2),
-        "webhooks_celery_per_s": round(celery, 1),
-        "ratio_webhooks_celery": round(rate / celery, 2),
+        "webhooks_per_s": round(median(rates), 1),
+        "webhooks_bare_per_s": round(median(peers.bare), 1),
+        "ratio_webhooks_bare": _ratio(rates, peers.bare),
+        "webhooks_celery_per_s": round(median(peers.celery), 1),
+        "ratio_webhooks_celery": _ratio(rates, peers.celery),
         "webhooks_lost": sum(each.lost for each in told.values()),
     }
+
+
+def _ratio(mine: list[float], theirs: list[float]) -> float:
+    return round(median(one / other for one, other in zip(mine, theirs, strict=True)), 2)
+
+
+def _bare(peer: Peer, share: float) -> float:
+    """Requests a second of processes that sign and send, and do nothing else."""
+    count = max(CONCURRENCY, round(BARE * share))
+    return float(peer.client.ask("bare", count, CONCURRENCY)[0])
 
 
 def _celery(stage: Stage, share: float) -> float:
@@ -102,7 +128,7 @@ def _are_done(peer: Peer, slug: str, count: int) -> bool:
     return bool(peer.client.ask("states", slug)[0].get("succeeded", 0) >= count)
 
 
-def _one(peer: Peer, slug: str, others: int, share: float, found: Told) -> float:
+def _one(peer: Peer, slug: str, others: int, share: float, found: Told) -> None:
     """Tell one workspace; deliveries a second to well endpoints. What is missing counts as lost."""
     well, dead, slow = (max(1, round(count * share)) for count in (WELL, DEAD, SLOW))
     dead, slow = dead * others, slow * others
@@ -117,7 +143,6 @@ def _one(peer: Peer, slug: str, others: int, share: float, found: Told) -> float
     found.rates.append(well * events / peer.client.ask("span")[0])
     kept = sum(peer.client.ask("states", slug)[0].values())
     found.lost += (well + dead + slow) * (events + 1) - kept
-    return found.rates[-1]
 
 
 def _p95(waits: list[float]) -> float:

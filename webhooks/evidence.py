@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import logging
+import uuid
+from dataclasses import dataclass
 
 from django.db import DatabaseError
 
@@ -33,11 +35,25 @@ HEADERS = (
 )
 
 
-def of(
-    run: Run, parcel: Parcel, reply: Reply, outcome: Outcome, trigger: Trigger
-) -> DeliveryAttempt:
+@dataclass(frozen=True)
+class Brought:
+    """The fields of a DeliveryAttempt; to make the object of it costs more than to write it."""
+
+    delivery_id: uuid.UUID
+    job_id: uuid.UUID
+    number: int
+    trigger: Trigger
+    url: str
+    code: str
+    status_code: int | None
+    headers: dict[str, str]
+    excerpt: str
+    milliseconds: int
+
+
+def of(run: Run, parcel: Parcel, reply: Reply, outcome: Outcome, trigger: Trigger) -> Brought:
     """What a request brought, to be kept."""
-    return DeliveryAttempt(
+    return Brought(
         delivery_id=parcel.delivery_id,
         job_id=run.job_id,
         number=run.attempt,
@@ -53,10 +69,10 @@ def of(
     )
 
 
-def keep(row: DeliveryAttempt) -> None:
+def keep(row: Brought) -> None:
     """Write it down. Never raises: a message that was taken stays taken."""
     try:
-        DeliveryAttempt.objects.bulk_create([row], ignore_conflicts=True)
+        DeliveryAttempt.objects.bulk_create([DeliveryAttempt(**vars(row))], ignore_conflicts=True)
     except DatabaseError:
         logger.warning("webhooks.evidence_lost", extra={"delivery_id": str(row.delivery_id)})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterable
 
 from django.db import connection
@@ -15,7 +16,15 @@ from webhooks.kinds import deliver
 from webhooks.models import Endpoint, Message, WebhookDelivery
 from webhooks.states import DeliveryState, EndpointState, Trigger
 from workspaces.actors import SYSTEM, Actor
+from workspaces.sql import as_uuid
 
+_INSERT = """INSERT INTO webhooks_webhookdelivery (id, workspace_id, endpoint_id, message_id,
+  status, sends, finished_at)
+SELECT r.id, %(workspace)s, r.endpoint, %(message)s, r.status, 0,
+  CASE WHEN r.status = 'skipped' THEN @now END
+FROM unnest(%(ids)s::uuid[], %(endpoints)s::uuid[], %(statuses)s::text[])
+  AS r(id, endpoint, status)
+ON CONFLICT DO NOTHING RETURNING id"""
 _WRITE_JOBS = """UPDATE webhooks_webhookdelivery d
 SET job_id = r.job, sends = sends + 1, status = 'open', finished_at = NULL
 FROM unnest(%(deliveries)s::uuid[], %(jobs)s::uuid[]) AS r(delivery, job) WHERE d.id = r.delivery"""
@@ -30,10 +39,9 @@ def make_deliveries(message: Message, endpoints: Iterable[Endpoint]) -> None:
     given = list(endpoints)
     full = backlog.full(given)
     fresh = [_new(message, endpoint, full=endpoint.pk in full) for endpoint in given]
-    WebhookDelivery.objects.bulk_create(fresh, ignore_conflicts=True)
-    mine = [one.pk for one in fresh if one.status == DeliveryState.OPEN]
-    made = WebhookDelivery.objects.filter(pk__in=mine, job_id=None).select_related("endpoint")
-    send(list(made.order_by("pk")), Trigger.AUTOMATIC)
+    written = _written(message, fresh)
+    made = [one for one in fresh if one.pk in written and one.status == DeliveryState.OPEN]
+    send(made, Trigger.AUTOMATIC)
     for endpoint in given:
         if endpoint.pk in full and endpoint.state != EndpointState.DISABLED:
             backlog.say_full(endpoint)
@@ -48,6 +56,22 @@ def _new(message: Message, endpoint: Endpoint, *, full: bool) -> WebhookDelivery
         status=DeliveryState.SKIPPED if skipped else DeliveryState.OPEN,
         finished_at=Now() if skipped else None,
     )
+
+
+def _written(message: Message, fresh: list[WebhookDelivery]) -> set[uuid.UUID]:
+    """Insert those that are not there yet; their ids. Django's bulk insert costs three times it."""
+    if connection.vendor != "postgresql":
+        WebhookDelivery.objects.bulk_create(fresh, ignore_conflicts=True)
+        mine = WebhookDelivery.objects.filter(pk__in=[one.pk for one in fresh])
+        return set(mine.values_list("pk", flat=True))
+    params = {
+        "workspace": message.workspace_id,
+        "message": message.pk,
+        "ids": [one.pk for one in fresh],
+        "endpoints": [one.endpoint_id for one in fresh],
+        "statuses": [str(one.status) for one in fresh],
+    }
+    return {as_uuid(row[0]) for row in statements.send(_INSERT, params)}
 
 
 def send(

@@ -10,7 +10,6 @@ import json
 
 from jobs.fence import Along
 from webhooks import evidence
-from webhooks.models import DeliveryAttempt
 
 _WELL = """EXISTS (SELECT 1 FROM webhooks_webhookdelivery d
   JOIN webhooks_endpoint e ON e.id = d.endpoint_id
@@ -25,7 +24,7 @@ FROM j WHERE d.job_id = j.id AND d.status = 'open' AND j.state = 'succeeded')"""
 _FIELDS = ("url", "code", "status_code", "excerpt", "milliseconds")
 
 
-def along(row: DeliveryAttempt) -> Along:
+def along(row: evidence.Brought) -> Along:
     """The delivery's success and what its request brought, for the statement that ends the job."""
     params = {
         **{name: getattr(row, name) for name in _FIELDS},

@@ -49,9 +49,7 @@ def tell(slug: str, count: int) -> None:
 
 def taken(slug: str) -> int:
     """How many different messages the well endpoints of the workspace have."""
-    return len(
-        {(path, name) for path, name, _at in receiver.got if path.startswith(f"/well/{slug}/")}
-    )
+    return receiver.count(f"/well/{slug}")
 
 
 def waits(slug: str) -> list[float]:
@@ -65,7 +63,7 @@ def waits(slug: str) -> list[float]:
 
 def forget() -> None:
     """Count from here on."""
-    receiver.got.clear()
+    receiver.forget()
 
 
 def span() -> float:

@@ -9,6 +9,7 @@ from typing import Any
 
 SLOW_SECONDS = 3.0
 got: list[tuple[str, str, float]] = []  # path, message, moment
+_different: dict[str, set[tuple[str, str]]] = {}  # by all of the path but its end
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -16,7 +17,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers["content-length"]))
-        got.append((self.path, self.headers["webhook-id"], time.time()))
+        message = self.headers["webhook-id"]
+        got.append((self.path, message, time.time()))
+        _different.setdefault(self.path.rpartition("/")[0], set()).add((self.path, message))
         if self.path.startswith("/slow/"):
             threading.Event().wait(SLOW_SECONDS)
         self.send_response(200)
@@ -37,6 +40,17 @@ def start() -> int:
     server = _Server(("127.0.0.1", 0), _Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     return int(server.server_address[1])
+
+
+def count(folder: str) -> int:
+    """How many different messages came below a path; asked often, beside the requests."""
+    return len(_different.get(folder, ()))
+
+
+def forget() -> None:
+    """Count from here on."""
+    got.clear()
+    _different.clear()
 
 
 def span() -> float:
