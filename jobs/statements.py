@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
 
-from django.db import InterfaceError, OperationalError, connection, transaction
+from django.db import Error, InterfaceError, OperationalError, connection, transaction
 
+from workspaces.outages import NO_ROOM, READ_ONLY
 from workspaces.sql import Row, execute
 
 T = TypeVar("T")
@@ -66,7 +67,8 @@ def send(sql: str, params: Mapping[str, Any]) -> list[Row]:
     """Send one statement; outside a transaction, again on a new connection if it was lost.
 
     Returns the rows, or an empty list for a statement that returns none. Raises Django's
-    ``OperationalError`` or ``InterfaceError`` when the database stays out of reach for 1.2 s.
+    ``OperationalError`` or ``InterfaceError`` when the database stays out of reach for 1.2 s, or
+    takes no writes for so long.
     """
     return again(lambda: execute(sql, params))
 
@@ -78,25 +80,30 @@ def again(work: Callable[[], T], pauses: Sequence[float] = _PAUSES) -> T:
     for pause in pauses:
         try:
             return work()
-        except UNREACHABLE as error:
+        except Error as error:
             if not _worth_repeating(error):
                 raise
         time.sleep(pause)  # noqa: TID251  bounded: 1.2 s in all
     return work()
 
 
-def _worth_repeating(error: Exception) -> bool:
-    """Whether the connection is lost (it is closed then), or the statement fell to a deadlock.
+def _worth_repeating(error: Error) -> bool:
+    """Whether the database did nothing, and will do it in a while.
 
-    A lock that is not available in time, for one, is an answer and no lost connection.
+    The connection is lost, or leads where nothing may be written (it is closed then); the statement
+    fell to a deadlock; there is no room. A lock that is not available in time, for one, is an
+    answer and none of these.
     """
     sqlstate = getattr(error.__cause__, "sqlstate", None)
-    if sqlstate in _CONTENTION:
+    if sqlstate is None:
+        lost = isinstance(error, UNREACHABLE)
+    elif sqlstate in _CONTENTION or sqlstate.startswith(NO_ROOM):
         return True
-    if sqlstate is not None and not sqlstate.startswith(("08", "57P")):
-        return False
-    connection.close()
-    return True
+    else:
+        lost = sqlstate == READ_ONLY or sqlstate.startswith(("08", "57P"))
+    if lost:
+        connection.close()
+    return lost
 
 
 def bound_waiting(seconds: float) -> None:
@@ -110,7 +117,7 @@ def bound_waiting(seconds: float) -> None:
 
 
 def persist(work: Callable[[], T], seconds: float) -> T:
-    """Do ``work``, repeating it for ``seconds`` while the database is out of reach.
+    """Do ``work``, repeating it for ``seconds`` while the database is out of reach, full or locked.
 
     For writes that must not be given up while their fence may still hold. ``work`` must be safe
     to repeat after a commit whose answer was lost.
@@ -120,7 +127,7 @@ def persist(work: Callable[[], T], seconds: float) -> T:
     while True:
         try:
             return work()
-        except UNREACHABLE as error:
+        except Error as error:
             if connection.in_atomic_block or time.monotonic() + pause > until:
                 raise
             if not _worth_repeating(error):

@@ -14,18 +14,25 @@ CONTENTION: Final = frozenset({"40001", "40P01"})
 """Serialisation failures and deadlocks: nothing was done, and a repetition may well succeed."""
 
 _LOCK_NOT_AVAILABLE = "55P03"
+READ_ONLY: Final = "25006"
+"""Writes are refused: a primary that became a replica, or a full one whose provider locked it."""
+
+NO_ROOM: Final = ("53", "58")
+"""Classes of a server without disk, memory or connections, or with a machine that fails it."""
+
 _CONNECTION = ("08", "57P")  # no connection any more, or the server shuts down
-_BUSY = ("40", "53", "57", "58")  # contention, no room, cancelled, the machine's own faults
+_BUSY = ("40", "57", *NO_ROOM)  # contention, cancelled
+_REFUSED = (_LOCK_NOT_AVAILABLE, READ_ONLY)
 _SQLITE = ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_IOERR", "SQLITE_CANTOPEN", "SQLITE_FULL")
 
 
 def is_outage(error: Exception) -> bool:
-    """Whether the database is out of reach, busy or full; anything else is a fault of the code."""
+    """Whether the database is out of reach, busy, full or locked; anything else is our fault."""
     if not isinstance(error, Error):
         return False
     state = _state_of(error)
     if state is not None:
-        return state.startswith((*_CONNECTION, *_BUSY)) or state == _LOCK_NOT_AVAILABLE
+        return state.startswith((*_CONNECTION, *_BUSY)) or state in _REFUSED
     name = getattr(error.__cause__, "sqlite_errorname", None)
     if name is not None:
         return str(name).startswith(_SQLITE)

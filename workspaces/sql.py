@@ -18,11 +18,19 @@ from itertools import chain
 from typing import Any, TypeVar
 
 import psycopg
-from django.db import DEFAULT_DB_ALIAS, Error, connection, connections, models
+from django.db import (
+    DEFAULT_DB_ALIAS,
+    Error,
+    InternalError,
+    OperationalError,
+    connection,
+    connections,
+    models,
+)
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from workspaces import prepared
-from workspaces.outages import is_lost_connection
+from workspaces.outages import READ_ONLY, is_lost_connection
 
 Row = Sequence[Any]
 M = TypeVar("M", bound=models.Model)
@@ -67,8 +75,19 @@ def execute(sql: str, params: Mapping[str, Any], *, last: bool = False) -> list[
 
     Values are as the database has them: ``made`` turns whole rows into a model's objects.
     ``last`` says that nothing follows it in the ``atomic`` block around it: it is sent together
-    with the COMMIT, which Django then finds done. Raises Django's errors, and PipelineOpen.
+    with the COMMIT, which Django then finds done. Raises Django's errors, and PipelineOpen; where
+    the database takes no writes, OperationalError.
     """
+    try:
+        return _sent(sql, params, last=last)
+    except InternalError as error:
+        if getattr(error.__cause__, "sqlstate", None) != READ_ONLY:
+            raise
+        # No fault of the statement's, and over when the outage is, as all of those errors.
+        raise OperationalError(*error.args) from error.__cause__
+
+
+def _sent(sql: str, params: Mapping[str, Any], *, last: bool) -> list[Row]:
     database = connections[DEFAULT_DB_ALIAS]  # ``connection`` looks this up at each use
     text = _rendered(sql, database.vendor)
     if database.vendor == "postgresql":

@@ -11,7 +11,7 @@ from typing import Any
 import psycopg
 import pytest
 from django.db import InterfaceError, OperationalError, connection, transaction
-from django.db.utils import IntegrityError
+from django.db.utils import DatabaseError, IntegrityError, InternalError
 
 from jobs import statements
 from jobs.models import Job
@@ -113,18 +113,49 @@ def test_a_database_that_stays_away_is_given_up_after_four_tries() -> None:
 
 
 @pytest.mark.parametrize(
-    "cls", [psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure]
+    "cls",
+    [
+        psycopg.errors.DeadlockDetected,
+        psycopg.errors.SerializationFailure,
+        psycopg.errors.DiskFull,
+        psycopg.errors.OutOfMemory,
+        psycopg.errors.IoError,
+    ],
 )
-def test_contention_is_tried_again_on_the_same_connection(cls: type[psycopg.Error]) -> None:
+def test_contention_and_want_of_room_are_tried_again_on_the_same_connection(
+    cls: type[psycopg.Error],
+) -> None:
     connection.ensure_connection()
     kept, work = connection.connection, Flaky(2, with_state(cls))
     assert (again(work), work.calls) == ("done", 3)
-    assert connection.connection is kept
+    assert (persist(Flaky(7, with_state(cls)), 60), connection.connection) == ("done", kept)
 
 
-@pytest.mark.parametrize("cls", [psycopg.errors.AdminShutdown, psycopg.errors.ConnectionFailure])
-def test_a_server_that_says_goodbye_is_asked_again(cls: type[psycopg.Error]) -> None:
+@pytest.mark.parametrize(
+    "cls",
+    [
+        psycopg.errors.AdminShutdown,
+        psycopg.errors.ConnectionFailure,
+        psycopg.errors.ReadOnlySqlTransaction,
+    ],
+)
+def test_a_server_that_says_goodbye_or_became_a_replica_is_asked_again(
+    cls: type[psycopg.Error],
+) -> None:
+    """On a new connection, which may lead to another server."""
+    connection.ensure_connection()
     assert again(Flaky(1, with_state(cls))) == "done"
+    assert connection.connection is None
+
+
+@pytest.mark.parametrize("cls", [DatabaseError, InternalError])
+def test_an_error_without_a_state_that_is_none_of_a_connection_is_not_repeated(
+    cls: type[Exception],
+) -> None:
+    work = Flaky(1, lambda: cls("the cursor already closed"))
+    with pytest.raises(cls):
+        again(work)
+    assert work.calls == 1
 
 
 @pytest.mark.parametrize("cls", [psycopg.errors.LockNotAvailable, psycopg.errors.QueryCanceled])
