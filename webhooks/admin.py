@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
+from django.db.models import OuterRef, Subquery
 from django.urls import reverse
 from django.utils.html import format_html
 
+from jobs.models import Job
 from webhooks import advice
 from webhooks.egress import without_query
 from webhooks.models import DeliveryAttempt, Endpoint, WebhookDelivery
 from webhooks.requests import live_secrets
-from webhooks.shown import delivery_lines
+from webhooks.shown import status_told
 from webhooks.states import DeliveryState
 from workspaces.admin.readonly import ReadOnlyAdmin, ReadOnlyInline
 
@@ -124,8 +126,11 @@ class DeliveryAdmin(ReadOnlyAdmin):
     )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        """Without the bodies, which lists and pages do not show."""
-        return super().get_queryset(request).defer("message__body")
+        """Without the bodies, which lists and pages do not show; with how their jobs stand."""
+        job = Job.objects.filter(pk=OuterRef("job_id")).values("state")
+        rows = super().get_queryset(request).defer("message__body")
+        with_states: QuerySet[Any] = rows.annotate(job_state=Subquery(job))
+        return with_states
 
     @admin.display(description="what to do")
     def what_to_do(self, delivery: WebhookDelivery) -> str:
@@ -143,7 +148,7 @@ class DeliveryAdmin(ReadOnlyAdmin):
     @admin.display(description="status")
     def standing(self, delivery: WebhookDelivery) -> str:
         """As the API tells it: of an open one its job knows."""
-        return str(delivery_lines([delivery])[0]["status"])
+        return status_told(delivery, getattr(delivery, "job_state", None))
 
     @admin.display(description="newest job")
     def newest_job(self, delivery: WebhookDelivery) -> SafeString | str:

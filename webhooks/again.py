@@ -44,6 +44,7 @@ def redeliver(
     seen = visible_delivery(pk, who)
 
     def work() -> WebhookDelivery:
+        refuse_in_flight(seen)  # of many at once most need not wait for the lock
         delivery = locked(seen.pk)
         refuse_in_flight(delivery)
         refuse_disabled(delivery.endpoint)

@@ -130,15 +130,19 @@ def _judged(
     newest = taken.order_by("-finished_at").values_list("finished_at", flat=True).first()
     heard_at = newest or endpoint.created_at
     record = Record(endpoint.failures, endpoint.first_failed_at, heard_at)
-    return after_final_failure(record, endpoint.last_failed_at, _asked_by(last))
+    return after_final_failure(record, endpoint.last_failed_at, _at_once(last))
 
 
-def _asked_by(last: DeliveryAttempt | None) -> Reason | None:
-    """What the receiver itself said about being sent more."""
+def _at_once(last: DeliveryAttempt | None) -> Reason | None:
+    """Why it is given up at its first failure: as its receiver asked, or for where it leads.
+
+    A name that leads to where nobody may be sent is not probed: each probe would be one more try
+    for whoever turns it from one address to another.
+    """
     if last is None:
         return None
-    if last.code == "gone":
-        return Reason.GONE
+    if last.code in (Reason.GONE, Reason.BLOCKED):
+        return Reason(last.code)
     said = last.headers.get("webhook-delivery", "").strip().lower()
     return Reason.RECEIVER if last.code == "aborted" and said == "disable" else None
 

@@ -78,17 +78,21 @@ def delivery_shown(row: WebhookDelivery) -> dict[str, Any]:
     return {**line, "attempts": _attempts(row)}
 
 
+def status_told(row: WebhookDelivery, job_state: str | None) -> str:
+    """Its status in the words for people; of an open one its job's state tells which."""
+    if row.status != DeliveryState.OPEN:
+        return row.status
+    return SENDING if job_state == State.RUNNING else PENDING
+
+
 def _line(row: WebhookDelivery, jobs: dict[uuid.UUID, str]) -> dict[str, Any]:
-    status = row.status
-    if status == DeliveryState.OPEN:
-        running = row.job_id is not None and jobs.get(row.job_id) == State.RUNNING
-        status = SENDING if running else PENDING
+    job_state = jobs.get(row.job_id) if row.job_id is not None else None
     return {
         "id": str(row.pk),
         "endpoint_id": str(row.endpoint_id),
         "message_id": row.message_id,
         "event_type": row.message.type,
-        "status": status,
+        "status": status_told(row, job_state),
         "job_id": str(row.job_id) if row.job_id else None,
         "sends": row.sends,
         "created_at": row.created_at.isoformat(),

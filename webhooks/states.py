@@ -20,6 +20,7 @@ class Reason(StrEnum):
     GONE = "gone"
     RECEIVER = "receiver"
     SUSTAINED = "sustained_failure"
+    BLOCKED = "blocked_address"
     CLOSED = "workspace_closed"
 
 

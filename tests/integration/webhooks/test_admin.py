@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import connection
 from django.db.models.functions import Now
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from tests.integration.webhooks.scene import (
@@ -106,3 +108,21 @@ def test_what_is_of_another_workspace_does_not_exist(
     assert page(client, "endpoint", one.pk)[0] == 404
     assert page(client, "webhookdelivery", delivery().pk)[0] == 404
     assert "acme" not in page(client, "endpoint")[1].lower()
+
+
+def test_a_list_of_open_ones_asks_as_often_as_a_list_of_one(
+    acme: Workspace, hook: Receiver, client: Client
+) -> None:
+    endpoint(acme, hook)
+    tell(acme)
+    reader(client, acme, Role.OPERATOR)
+    assert page(client, "webhookdelivery")[0] == 200
+    with CaptureQueriesContext(connection) as one:
+        text = page(client, "webhookdelivery")[1]
+    assert text.count("pending") >= 1
+    for _ in range(10):
+        tell(acme)
+    with CaptureQueriesContext(connection) as many:
+        text = page(client, "webhookdelivery")[1]
+    assert text.count("pending") >= 11
+    assert len(many) == len(one)
