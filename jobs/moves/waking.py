@@ -74,6 +74,8 @@ def take_shares(kind: str, share: int, limit: int) -> list[Wake]:
 # Each gate comes with its first wake: where that is not due, what it has parked is not read.
 _WAITS = "finished_at IS NULL AND gate <> '' AND state <> 'running'"
 _OF_GATE = f"{_WAITS} AND kind = %(kind)s AND gate = g.gate AND (gate, workspace_id, wake_at)"
+# A gate of the platform's is one for all workspaces.
+_ACCOUNT = "CASE WHEN starts_with(gate, '*') THEN 0 ELSE workspace_id END"
 _TAKE_GATE_SHARES = f"""WITH RECURSIVE g AS (
   (SELECT gate, workspace_id, wake_at FROM jobs_job WHERE {_WAITS}
     ORDER BY gate, workspace_id, wake_at LIMIT 1)
@@ -82,16 +84,16 @@ _TAKE_GATE_SHARES = f"""WITH RECURSIVE g AS (
     SELECT gate, workspace_id, wake_at FROM jobs_job WHERE {_WAITS}
       AND (gate, workspace_id) > (g.gate, g.workspace_id)
     ORDER BY gate, workspace_id, wake_at LIMIT 1) n),
-busy AS MATERIALIZED (SELECT gate, workspace_id, count(*) AS jobs FROM jobs_job
-  WHERE state = 'running' AND gate <> '' AND kind = %(kind)s GROUP BY gate, workspace_id),
+busy AS MATERIALIZED (SELECT gate, workspace_id, {_ACCOUNT} AS account, count(*) AS jobs
+  FROM jobs_job WHERE state = 'running' AND gate <> '' AND kind = %(kind)s
+  GROUP BY gate, workspace_id),
+used AS MATERIALIZED (SELECT gate, account, sum(jobs) AS jobs FROM busy GROUP BY gate, account),
 room AS MATERIALIZED (
-  SELECT g.gate, g.workspace_id, g.account, woken + COALESCE((SELECT jobs FROM busy b
-      WHERE b.gate = g.gate AND b.workspace_id = g.workspace_id), 0) AS mine,
-    %(share)s - sum(woken) OVER (PARTITION BY g.gate, g.account) - COALESCE((SELECT sum(jobs)
-      FROM busy b WHERE b.gate = g.gate AND (g.account = 0 OR b.workspace_id = g.account)), 0)
-      AS free
-  FROM (SELECT *, CASE WHEN starts_with(gate, '*') THEN 0 ELSE workspace_id END AS account
-    FROM g) g
+  SELECT g.gate, g.workspace_id, g.account, woken + COALESCE(busy.jobs, 0) AS mine,
+    %(share)s - sum(woken) OVER (PARTITION BY g.gate, g.account) - COALESCE(used.jobs, 0) AS free
+  FROM (SELECT *, {_ACCOUNT} AS account FROM g) g
+  LEFT JOIN busy USING (gate, workspace_id) LEFT JOIN used ON used.gate = g.gate
+    AND used.account = g.account
   CROSS JOIN LATERAL (SELECT count(*) AS woken FROM jobs_job
     WHERE {_OF_GATE} > (g.gate, g.workspace_id, @now)
       AND (gate, workspace_id, wake_at) <= (g.gate, g.workspace_id, 'infinity')
