@@ -79,9 +79,10 @@ class Stack:
         """What ``celery -A config`` prints; fails with its errors when it fails."""
         return self._answer("-m", "celery", "-A", "config", *words)
 
-    def start_worker(self, name: str = "worker", **elsewhere: str) -> Server:
-        """Start one more prefork worker for all queues, and wait until it takes messages."""
+    def start_worker(self, name: str = "worker", queue: str = "", **elsewhere: str) -> Server:
+        """Start one more prefork worker, for all queues or one; wait until it takes messages."""
         words = ["worker", "--loglevel", "INFO", "--concurrency", "4", "--hostname", f"{name}@%h"]
+        words += ["--queues", queue] if queue else []
         ready = f"{name}@{socket.gethostname()} ready."
         return self._started(name, words, ready=ready, **elsewhere)
 

@@ -19,8 +19,9 @@ from tests.acceptance.watching import kill, passes
 from tests.support.receiver import Receiver, admitted
 from tests.waiting import wait_until
 from webhooks import endpoints
-from webhooks.models import Endpoint, WebhookDelivery
+from webhooks.models import DeliveryAttempt, Endpoint, WebhookDelivery
 from webhooks.shown import delivery_shown
+from webhooks.states import FAST, SLOW
 from workspaces.actors import SYSTEM
 from workspaces.models import Workspace
 
@@ -125,3 +126,35 @@ def test_events_of_an_outage_of_the_broker_are_told_after_it(
     stack.broker.start()
     wait_until(lambda: len(rows(workspace, status="succeeded")) == 3, 90, "all are taken")
     assert len(hook.got) == 3
+
+
+@pytest.fixture
+def a_worker_for_each_lane(stack: Stack) -> Iterator[None]:
+    """As a deployment has them: known ones and slow ones share no process."""
+    stack.worker.stop()
+    workers = [stack.start_worker(lane, queue=lane) for lane in (FAST, SLOW)]
+    yield
+    for worker in workers:
+        worker.stop()
+
+
+@pytest.mark.usefixtures("a_worker_for_each_lane")
+def test_one_that_hangs_keeps_no_other_waiting(
+    stack: Stack, workspace: Workspace, hook: Receiver, settings: Settings
+) -> None:
+    """W-50: all of the other's are taken before the first request to it has run out of time."""
+    hangs = endpoint(workspace, hook)
+    hook.hold = threading.Event()
+    try:
+        with admitted(settings) as other:
+            well = endpoint(workspace, other)
+            Endpoint.objects.filter(pk=well.pk).update(lane=FAST)
+            tell(workspace, 4)
+            wait_until(lambda: hook.at_once == 4, 60, "it holds all the requests that it may")
+            tell(workspace, 12)
+            taken = WebhookDelivery.objects.filter(endpoint=well, status="succeeded")
+            wait_until(lambda: taken.count() == 16, 60, "the other has all of its own")
+            assert not DeliveryAttempt.objects.filter(delivery__endpoint=hangs).exists()
+            assert (hook.at_once, len(hook.got), len(set(other.ids))) == (4, 4, 16)
+    finally:
+        hook.hold.set()
