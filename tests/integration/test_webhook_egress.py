@@ -135,6 +135,7 @@ def test_a_request_says_what_it_was_given_and_nothing_of_this_machine(
 
 @pytest.mark.parametrize("status", [b"301", b"302", b"307", b"308"])
 def test_a_redirect_is_an_answer_and_is_not_followed(status: bytes) -> None:
+    """W-13, W-83."""
     with receiving(says(OK)) as elsewhere:
         to = f"http://127.0.0.1:{elsewhere.port}/".encode()
         moved = b"HTTP/1.1 " + status + b" Moved\r\nlocation: " + to + b"\r\n\r\n"
@@ -156,6 +157,7 @@ def test_a_redirect_is_an_answer_and_is_not_followed(status: bytes) -> None:
     ids=["a header's bytes", "headers", "the status line", "continue for ever"],
 )
 def test_an_answer_that_never_begins_ends_with_the_clock(behave: Behaviour) -> None:
+    """W-20."""
     with receiving(behave) as receiver:
         reply = sent(receiver)
 
@@ -164,6 +166,7 @@ def test_an_answer_that_never_begins_ends_with_the_clock(behave: Behaviour) -> N
 
 
 def test_silence_is_a_timeout() -> None:
+    """W-20."""
     quiet = threading.Event()
 
     def say_nothing(_client: socket.socket) -> None:
@@ -195,7 +198,26 @@ def test_an_answer_whose_body_never_ends_is_an_answer(behave: Behaviour) -> None
     assert reply.seconds < 10
 
 
+def test_of_a_huge_body_the_beginning_is_read_and_no_more() -> None:
+    """W-22: 200 MB."""
+
+    def behave(client: socket.socket) -> None:
+        client.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 209715200\r\n\r\n")
+        chunk = b"x" * 65_536
+        for _ in range(3200):
+            client.sendall(chunk)
+
+    with receiving(behave) as receiver:
+        tracemalloc.start()
+        reply = sent(receiver)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert (reply.code, reply.excerpt) == ("ok", b"x" * QUICK.body)
+    assert peak < 5_000_000
+
+
 def test_a_bomb_is_not_inflated() -> None:
+    """W-23."""
     bomb = gzip.compress(b"0" * 50_000_000)
     head = b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\n\r\n"
     with receiving(says(head + bomb)) as receiver:
@@ -285,6 +307,7 @@ def answering(monkeypatch: pytest.MonkeyPatch, *answers: list[str]) -> list[str]
 
 
 def test_one_bad_answer_among_good_ones_blocks_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """W-81."""
     answering(monkeypatch, ["127.0.0.1", "10.0.0.5"])
     with receiving(says(OK)) as receiver:
         reply = sent(receiver, target=replace(receiver.target, host="hooks.example.com"))
@@ -341,6 +364,7 @@ def test_a_connection_that_is_reset(start: bytes, code: str, status: int | None)
 def test_a_name_is_looked_up_once_and_the_answer_is_what_is_used(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """W-82."""
     asked = answering(monkeypatch, ["127.0.0.1"], ["127.0.0.2"])
     with receiving(says(OK)) as receiver:
         reply = sent(receiver, target=replace(receiver.target, host="hooks.example.com"))
@@ -348,6 +372,7 @@ def test_a_name_is_looked_up_once_and_the_answer_is_what_is_used(
 
 
 def test_a_name_that_is_not_answered_in_time_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """W-85."""
     never = threading.Event()
 
     def look_up(*_: Any, **__: Any) -> list[Any]:

@@ -23,6 +23,7 @@ ALLOWED = "8.8.8.8 1.1.1.1 2606:4700:4700::1111 2001:4860:4860::8888 172.32.0.1 
 
 @pytest.mark.parametrize("address", BLOCKED)
 def test_blocked(address: str) -> None:
+    """W-80."""
     assert is_blocked(address)
 
 
@@ -46,6 +47,7 @@ def test_allowed(address: str) -> None:
 def test_an_operators_own_networks_are_let_through_but_never_link_local_ones(
     network: str, address: str, blocked: bool
 ) -> None:
+    """W-87."""
     assert is_blocked(address, [ip_network(network)]) is blocked
 
 
@@ -94,6 +96,7 @@ def test_urls_that_may_be_used(url: str, host: str, port: int, path: str) -> Non
     ],
 )
 def test_urls_that_are_refused(url: str, reason: str) -> None:
+    """W-86."""
     with pytest.raises(UrlRefused) as refused:
         target_of(url)
     assert refused.value.reason == reason

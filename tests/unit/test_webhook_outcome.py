@@ -138,6 +138,7 @@ def test_plain_successes_are_told_only_to_who_names_them() -> None:
 
 
 def test_ids_sort_by_time_and_have_no_dot() -> None:
+    """W-08."""
     ids = [bodies.new_id() for _ in range(100)]
     assert all(len(one) == 30 and "." not in one and one.startswith("msg_") for one in ids)
     assert len(set(ids)) == 100

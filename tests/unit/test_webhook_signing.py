@@ -58,6 +58,7 @@ def headers(**changed: str) -> dict[str, str]:
 def test_the_published_vectors(
     secrets: list[str], message_id: str, when: int, body: bytes, signature: str
 ) -> None:
+    """W-01, W-02."""
     assert sign(secrets, message_id, when, body) == signature
 
 

@@ -122,6 +122,7 @@ def test_a_success_may_be_sent_again(acme: Workspace, hook: Receiver) -> None:
     assert attempts(redelivered(delivery())).status == "succeeded"
     assert len(set(hook.ids)) == 1
     assert len(hook.got) == 2
+    assert AuditEvent.objects.filter(action="webhook.redeliver", result="done").count() == 1
 
 
 @both

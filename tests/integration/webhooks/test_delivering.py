@@ -12,6 +12,7 @@ from django.db import connection, transaction
 from django.db.models.functions import Now
 from standardwebhooks.webhooks import Webhook
 
+from alerts.models import Alert
 from jobs import runner
 from jobs.events import emit
 from jobs.models import Event, Job
@@ -86,6 +87,7 @@ def test_three_requests_at_most_and_all_the_same_but_for_their_time(
     assert (mine.status, codes(mine)) == ("dead", ["http_500"] * 3)
     one.refresh_from_db()
     assert (one.state, one.failures) == ("failing", 1)
+    assert (alert().severity, alert().count, Alert.objects.count()) == ("warning", 1, 1)
 
 
 @both
@@ -98,6 +100,7 @@ def test_a_success_at_the_last_request_is_one(acme: Workspace, hook: Receiver) -
     assert (mine.status, len(hook.got)) == ("succeeded", 3)
     one.refresh_from_db()
     assert one.state == "active"
+    assert not Alert.objects.exists()
 
 
 @both
@@ -116,11 +119,12 @@ def test_what_no_repetition_changes_is_sent_once(
     acme: Workspace, hook: Receiver, status: int
 ) -> None:
     """W-12, W-13: the other place is never asked."""
-    endpoint(acme, hook)
+    one = endpoint(acme, hook)
     hook.answers(Says(status, {"location": f"http://127.0.0.1:{hook.port}/elsewhere"}))
     tell(acme)
     mine = attempts(delivery())
-    assert mine.status == "dead"
+    one.refresh_from_db()
+    assert (mine.status, one.state, alert().severity) == ("dead", "failing", "warning")
     assert [got.path for got in hook.got] == ["/hook?key=hunter2-in-the-url"]
 
 
