@@ -303,8 +303,14 @@ def test_rights(acme: Workspace, hook: Receiver) -> None:
     stranger = actor(
         member(Workspace.objects.create(slug="rival", name="Rival"), Role.ADMIN, "rob")
     )
-    with pytest.raises(NotAllowed):
-        again.redeliver(deliveries()[0].pk, actor=looker, reason=WHY)
+    for refused in (
+        lambda: again.redeliver(deliveries()[0].pk, actor=looker, reason=WHY),
+        lambda: again.send_test(one.pk, actor=looker),
+        lambda: recovered(one, actor=looker),
+    ):
+        with pytest.raises(NotAllowed) as told:
+            refused()
+        assert told.value.right in ("webhooks.operate", "jobs.operate")
     with pytest.raises(NotAllowed):
         endpoints.disable(one.pk, actor=operator)
     with pytest.raises(NotAllowed):
