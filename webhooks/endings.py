@@ -6,6 +6,8 @@ Only automatic requests speak against an endpoint; any success speaks for it.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from django.db.models import F
@@ -16,7 +18,7 @@ from jobs.events import emit
 from jobs.models import Job
 from jobs.states import Cause, State, Verb
 from webhooks.egress import UrlRefused, target_of
-from webhooks.health import FIRST_PROBE, Record, after_final_failure
+from webhooks.health import FIRST_PROBE, Record, after_final_failure, is_long
 from webhooks.models import DeliveryAttempt, Endpoint, WebhookDelivery
 from webhooks.states import DeliveryState, EndpointState, Reason, Trigger
 from workspaces import audit
@@ -126,11 +128,17 @@ def _judged(
 ) -> tuple[EndpointState, Reason | None]:
     if endpoint.first_failed_at is None or endpoint.last_failed_at is None:
         return EndpointState.FAILING, None  # just counted: both are set
+    now = endpoint.last_failed_at
+    record = Record(endpoint.failures, endpoint.first_failed_at, heard_at=now)
+    if is_long(record, now):  # only then all that it has taken is looked through for the last
+        record = replace(record, heard_at=_heard_at(endpoint))
+    return after_final_failure(record, now, _at_once(last))
+
+
+def _heard_at(endpoint: Endpoint) -> datetime:
     taken = WebhookDelivery.objects.filter(endpoint=endpoint, status=DeliveryState.SUCCEEDED)
     newest = taken.order_by("-finished_at").values_list("finished_at", flat=True).first()
-    heard_at = newest or endpoint.created_at
-    record = Record(endpoint.failures, endpoint.first_failed_at, heard_at)
-    return after_final_failure(record, endpoint.last_failed_at, _at_once(last))
+    return newest or endpoint.created_at
 
 
 def _at_once(last: DeliveryAttempt | None) -> Reason | None:

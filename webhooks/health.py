@@ -38,14 +38,15 @@ def after_final_failure(
     """
     if asked is not None:
         return EndpointState.DISABLED, asked
-    sustained = (
-        now - record.heard_at >= SILENT_FOR
-        and record.failures >= DEAD_DELIVERIES
-        and now - record.first_failed_at >= SPANNING
-    )
-    if sustained:
+    if now - record.heard_at >= SILENT_FOR and is_long(record, now):
         return EndpointState.DISABLED, Reason.SUSTAINED
     return EndpointState.FAILING, None
+
+
+def is_long(record: Record, now: datetime) -> bool:
+    """Whether many deliveries died, over more than a day."""
+    spanning = now - record.first_failed_at >= SPANNING
+    return record.failures >= DEAD_DELIVERIES and spanning
 
 
 def is_slow(code: str, seconds: float) -> bool:

@@ -21,7 +21,7 @@ from jobs.sweep import sweep
 from tests.integration.bulk_scene import engine_of, turn
 from tests.support.missed import missed
 from tests.support.reading import rows_read
-from webhooks import endpoints
+from webhooks import endings, endpoints
 from webhooks.models import Endpoint, WebhookDelivery
 from webhooks.recover import recover
 from workspaces.actors import SYSTEM
@@ -153,6 +153,15 @@ def test_what_a_gate_has_parked_is_not_read(acme: Workspace) -> None:
         moves.park_behind_gates(5.0)
         costs.append(read_by(lambda: moves.take_gate_shares(KIND, 4, 500)))
     assert max(costs[1:]) <= costs[0] * 1.1 + 10, costs
+
+
+def test_a_failure_does_not_look_through_all_that_was_taken(acme: Workspace) -> None:
+    one = endpoint(acme, MANY)
+    WebhookDelivery.objects.update(status="succeeded")
+    Endpoint.objects.update(failures=9, first_failed_at=Now(), last_failed_at=Now())
+    one.refresh_from_db()
+    read = rows_read(lambda: endings._judged(one, None), "webhooks_webhookdelivery")
+    assert (read, endings._judged(one, None)) == (0, ("failing", None))
 
 
 def test_a_pass_reads_a_backlog_once_and_not_for_each_gate(acme: Workspace) -> None:
