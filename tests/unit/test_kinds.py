@@ -79,6 +79,23 @@ def test_steps_of_one_kind_have_names_of_their_own() -> None:
         made(steps=(one, one))
 
 
+@step("page", many=True)
+def page(number: int) -> None: ...
+
+
+@step.local("item", many=True)
+def item(number: int) -> None: ...
+
+
+def test_turns_that_are_not_read_back_are_local_ones() -> None:
+    """Any other may have begun something of which only its checkpoint tells."""
+    spec = replace(made(steps=(one, item)).spec, rereads=False)
+    registry.register(spec)
+    assert (spec.read_back, made().spec.read_back) == (("one",), None)
+    with pytest.raises(ValueError, match="an intent must be read back"):
+        registry.register(replace(spec, steps=(one, page)))
+
+
 def test_an_unknown_kind_is_a_typed_error_that_says_what_to_do() -> None:
     assert registry.find("scene.nobody") is None
     with pytest.raises(UnknownKind) as raised:
