@@ -79,6 +79,8 @@ def test_it_is_filtered_by_workspace_and_by_what_became(acme: Workspace, globex:
     assert listed(ops, "result=done&workspace=globex") == ["globex-done"]
     assert listed(ops, "q=acme-done") == ["acme-done"]
     assert listed(ops, "q=request-of-acme-refused") == ["acme-refused"]
+    assert listed(ops, "q=acme-done&result=refused") == []
+    assert listed(ops, "q=acme-refused&result=done") == []
     assert ops.get(f"{TRAIL}?reason__startswith=a").status_code == 400
     ana = at_console("ana", Role.OPERATOR, acme)
     assert listed(ana) == ["acme-refused", "acme-done"]
