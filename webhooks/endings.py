@@ -19,6 +19,7 @@ from jobs.models import Job
 from jobs.states import Cause, State, Verb
 from webhooks.egress import UrlRefused, target_of
 from webhooks.health import FIRST_PROBE, Record, after_final_failure, is_long
+from webhooks.lanes import keep_lane_of
 from webhooks.models import DeliveryAttempt, Endpoint, WebhookDelivery
 from webhooks.states import DeliveryState, EndpointState, Reason, Trigger
 from workspaces import audit
@@ -38,6 +39,7 @@ def follow(job: Job, verb: str, successor: Job | None) -> None:
             status=DeliveryState.OPEN,
             finished_at=None,
         )
+        keep_lane_of(successor, job.params["endpoint_id"])
         return
     if verb not in (State.SUCCEEDED, State.DEAD, State.CANCELLED):
         return

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import logging
+import uuid
+from collections.abc import Mapping
 
 from django.db import DatabaseError
 
 from jobs import moves
+from jobs.models import Job
 from webhooks.health import is_quick, is_slow
-from webhooks.models import Endpoint
+from webhooks.models import GATE, Endpoint
 from webhooks.parcels import Parcel
 from webhooks.states import FAST, SLOW
 
@@ -29,3 +32,20 @@ def keep_lane(parcel: Parcel, code: str, seconds: float) -> None:
         moves.change_lane(parcel.workspace_id, parcel.gate, lane)
     except DatabaseError:
         logger.warning("webhooks.lane_not_changed", extra={"endpoint_id": str(parcel.endpoint_id)})
+
+
+def look_again(workspace_id: int, seen: Mapping[uuid.UUID, str]) -> None:
+    """Move what was put where an endpoint belonged when its lane was ``seen``. After the commit.
+
+    Whoever moved the endpoint meanwhile could not see what was not committed yet.
+    """
+    for endpoint_id, lane in Endpoint.objects.filter(pk__in=seen).values_list("pk", "lane"):
+        if lane != seen[endpoint_id]:
+            moves.change_lane(workspace_id, f"{GATE}{endpoint_id}", lane)
+
+
+def keep_lane_of(successor: Job, endpoint_id: str) -> None:
+    """Let a retried delivery wait where its endpoint belongs now, not where it did then."""
+    for lane in Endpoint.objects.filter(pk=endpoint_id).values_list("lane", flat=True):
+        if lane != successor.queue:
+            moves.change_queue(successor.pk, lane)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable
 
-from django.db import connection
+from django.db import connection, transaction
 from django.db.models.functions import Now
 
 from jobs import statements
@@ -13,6 +13,7 @@ from jobs.enqueue import enqueue_many
 from jobs.models import Job
 from webhooks import backlog
 from webhooks.kinds import deliver
+from webhooks.lanes import look_again
 from webhooks.models import Endpoint, Message, WebhookDelivery
 from webhooks.states import DeliveryState, EndpointState, Trigger
 from workspaces.actors import SYSTEM, Actor
@@ -42,6 +43,8 @@ def make_deliveries(message: Message, endpoints: Iterable[Endpoint]) -> None:
     written = _written(message, fresh)
     made = [one for one in fresh if one.pk in written and one.status == DeliveryState.OPEN]
     send(made, Trigger.AUTOMATIC)
+    seen = {one.endpoint_id: one.endpoint.lane for one in made}
+    transaction.on_commit(lambda: look_again(message.workspace_id, seen), robust=True)
     for endpoint in given:
         if endpoint.pk in full and endpoint.state != EndpointState.DISABLED:
             backlog.say_full(endpoint)

@@ -32,6 +32,7 @@ from jobs.moves.running import (
 )
 from jobs.moves.waking import (
     change_lane,
+    change_queue,
     mark_startable,
     mark_unstartable,
     park_behind_gates,
@@ -47,6 +48,7 @@ __all__ = [
     "cancel_queued",
     "carry_step",
     "change_lane",
+    "change_queue",
     "claim",
     "defer",
     "deny_step",

@@ -142,6 +142,13 @@ def change_lane(workspace_id: int, gate: str, queue: str) -> None:
     send(_CHANGE_LANE, {"workspace": workspace_id, "gate": gate, "queue": queue})
 
 
+def change_queue(job_id: uuid.UUID, queue: str) -> None:
+    """Let one job that has not been published yet go on in another queue."""
+    send(
+        "UPDATE jobs_job SET queue = %(queue)s WHERE id = @uuid(id)", {"id": job_id, "queue": queue}
+    )
+
+
 def mark_unstartable(job_id: uuid.UUID) -> None:
     """Note since when nobody here knows the kind; an hour later the sweeper buries the job.
 
