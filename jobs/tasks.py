@@ -102,9 +102,9 @@ def _run_all(kind: str, ids: list[uuid.UUID]) -> None:
         except BaseException:
             _give_back(kind, ids)
             raise
-        if ids and (shutdown.asked() or time.monotonic() > until):
-            return _give_back(kind, ids)
-    return None
+        if shutdown.asked() or time.monotonic() > until:
+            break
+    _give_back(kind, ids)
 
 
 def _give_back(kind: str, ids: list[uuid.UUID]) -> None:

@@ -3,7 +3,8 @@
 Which of them are in one message is of no matter to any of them: each is claimed, run and ended by
 itself, and a message stays a hint.
 *Hole:* one that is slow keeps those after it in its message waiting: no longer than ``LATEST``, or
-than it runs itself. What a killed worker had not begun is woken again like any lost message.
+than it runs itself. What a killed worker had not begun is woken again like any lost message. What
+is given back goes to the queue of its kind, also where it was moved to another one meanwhile.
 """
 
 from __future__ import annotations

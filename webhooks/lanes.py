@@ -37,7 +37,8 @@ def keep_lane(parcel: Parcel, code: str, seconds: float) -> None:
 def look_again(workspace_id: int, seen: Mapping[uuid.UUID, str]) -> None:
     """Move what was put where an endpoint belonged when its lane was ``seen``. After the commit.
 
-    Whoever moved the endpoint meanwhile could not see what was not committed yet.
+    Whoever moved the endpoint meanwhile could not see what was not committed yet. *Hole:* where
+    the process dies in between, or the database does not answer, it waits in the old lane.
     """
     for endpoint_id, lane in Endpoint.objects.filter(pk__in=seen).values_list("pk", "lane"):
         if lane != seen[endpoint_id]:
@@ -45,7 +46,11 @@ def look_again(workspace_id: int, seen: Mapping[uuid.UUID, str]) -> None:
 
 
 def keep_lane_of(successor: Job, endpoint_id: str) -> None:
-    """Let a retried delivery wait where its endpoint belongs now, not where it did then."""
+    """Let a retried delivery wait where its endpoint belongs now, not where it did then.
+
+    In the transaction that retries it. *Hole:* if the endpoint moves before that is committed, it
+    waits in the lane that was left.
+    """
     for lane in Endpoint.objects.filter(pk=endpoint_id).values_list("lane", flat=True):
         if lane != successor.queue:
             moves.change_queue(successor.pk, lane)
