@@ -19,16 +19,6 @@ LIST = reverse_lazy("admin:alerts_alert_changelist")
 FORBIDDEN, NOT_FOUND, FOUND, ELSEWHERE = 403, 404, 200, 302
 
 
-@pytest.fixture
-def acme() -> Workspace:
-    return Workspace.objects.create(slug="acme", name="Acme")
-
-
-@pytest.fixture
-def globex() -> Workspace:
-    return Workspace.objects.create(slug="globex", name="Globex")
-
-
 def reader(client: Client, workspace: Workspace | None, *, superuser: bool = False) -> None:
     user = User.objects.create_user("ana", is_staff=True, is_superuser=superuser)
     Membership.objects.create(user=user, workspace=workspace, role=Role.VIEWER)

@@ -22,11 +22,6 @@ from workspaces.models import Workspace
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-@pytest.fixture
-def acme() -> Workspace:
-    return Workspace.objects.create(slug="acme", name="Acme")
-
-
 def every_event_was_delivered() -> bool:
     return not Event.objects.filter(delivered_at=None).exists()
 

@@ -17,11 +17,6 @@ from workspaces.models import Workspace
 pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
 
 
-@pytest.fixture
-def acme() -> Workspace:
-    return Workspace.objects.create(slug="acme", name="Acme")
-
-
 def register_kind(monkeypatch: pytest.MonkeyPatch, *, alert: str | None, runbook: str) -> None:
     spec = registry.KindSpec(
         name=KIND,

@@ -17,11 +17,6 @@ from workspaces.models import Workspace
 pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
 
 
-@pytest.fixture
-def acme() -> Workspace:
-    return Workspace.objects.create(slug="acme", name="Acme")
-
-
 def resolves(job: Job) -> Job:
     """Resolve a dead letter, and say so as the kernel does."""
     with transaction.atomic():

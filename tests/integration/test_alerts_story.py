@@ -25,11 +25,6 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.sqlite]
 
 
 @pytest.fixture
-def acme() -> Workspace:
-    return Workspace.objects.create(slug="acme", name="Acme")
-
-
-@pytest.fixture
 def ledger(tmp_path: Path) -> str:
     return str(tmp_path / "ledger")
 

@@ -23,11 +23,6 @@ pytestmark = pytest.mark.django_db(transaction=True)
 WHY = "they left"
 
 
-@pytest.fixture
-def acme() -> Workspace:
-    return Workspace.objects.create(slug="acme", name="Acme")
-
-
 def running(workspace: Workspace) -> Fence:
     job = noop.s().enqueue(workspace=workspace, key="k", countdown=3600)
     Job.objects.filter(pk=job.pk).update(run_at=Now())

@@ -25,16 +25,6 @@ LIST = "admin:workspaces_serviceaccount_changelist"
 
 
 @pytest.fixture
-def acme() -> Workspace:
-    return Workspace.objects.create(slug="acme", name="Acme")
-
-
-@pytest.fixture
-def globex() -> Workspace:
-    return Workspace.objects.create(slug="globex", name="Globex")
-
-
-@pytest.fixture
 def account(acme: Workspace) -> ServiceAccount:
     return service_accounts.create("ci", role=Role.OPERATOR, workspace=acme, actor=SYSTEM)
 

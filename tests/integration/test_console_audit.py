@@ -23,16 +23,6 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.sqlite]
 TRAIL = "/admin/workspaces/auditevent/"
 
 
-@pytest.fixture
-def acme() -> Workspace:
-    return Workspace.objects.create(slug="acme", name="Acme")
-
-
-@pytest.fixture
-def globex() -> Workspace:
-    return Workspace.objects.create(slug="globex", name="Globex")
-
-
 def deed(place: Workspace, name: str, result: str = "done", reason: str = "") -> AuditEvent:
     return record(
         actor=SYSTEM, action="job.resume", workspace=place, object_type="job", object_id=name,

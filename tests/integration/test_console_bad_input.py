@@ -33,11 +33,6 @@ ODD = (UTF8_OF_HALF_A_PAIR, "%FF", "9" * 1000, "-1", "[")
 
 
 @pytest.fixture
-def acme() -> Workspace:
-    return Workspace.objects.create(slug="acme", name="Acme")
-
-
-@pytest.fixture
 def ana() -> Client:
     client = at_console("ana", Role.ADMIN)
     client.raise_request_exception = False

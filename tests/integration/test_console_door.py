@@ -27,16 +27,6 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.sqlite]
 VERBS = ("resume", "restart", "resolve", "cancel", "reconcile")
 
 
-@pytest.fixture
-def acme() -> Workspace:
-    return Workspace.objects.create(slug="acme", name="Acme")
-
-
-@pytest.fixture
-def globex() -> Workspace:
-    return Workspace.objects.create(slug="globex", name="Globex")
-
-
 def login(client: Client, name: str) -> str:
     address = reverse("admin:login")
     return client.post(address, {"username": name, "password": PASSWORD}).content.decode()

@@ -42,11 +42,6 @@ LISTS = ("jobs_job_changelist", "jobs_deadletter_changelist")
 
 
 @pytest.fixture
-def acme() -> Workspace:
-    return Workspace.objects.create(slug="acme", name="Acme")
-
-
-@pytest.fixture
 def ana() -> Client:
     return at_console("ana", Role.LEAD)
 

@@ -35,11 +35,6 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.sqlite]
 
 
 @pytest.fixture
-def acme() -> Workspace:
-    return Workspace.objects.create(slug="acme", name="Acme")
-
-
-@pytest.fixture
 def ana(acme: Workspace) -> Client:
     return at_console("ana", Role.OPERATOR, acme)
 

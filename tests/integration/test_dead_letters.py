@@ -21,11 +21,6 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.sqlite]
 
 
 @pytest.fixture
-def acme() -> Workspace:
-    return Workspace.objects.create(slug="acme", name="Acme")
-
-
-@pytest.fixture
 def reported(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The jobs that were reported."""
     jobs: list[str] = []

@@ -27,11 +27,6 @@ LIST = "admin:django_celery_results_taskresult_changelist"
 PAGE = "admin:django_celery_results_taskresult_change"
 
 
-@pytest.fixture
-def acme() -> Workspace:
-    return Workspace.objects.create(slug="acme", name="Acme")
-
-
 def envelope(**other: object) -> TaskResult:
     """One as Celery stores it."""
     row = {

@@ -30,11 +30,6 @@ OF_A_STEP = "name effect state attempt carried_from output".split()
 
 
 @pytest.fixture
-def acme() -> Workspace:
-    return Workspace.objects.create(slug="acme", name="Acme")
-
-
-@pytest.fixture
 def ledger(tmp_path: Any) -> str:
     return str(tmp_path / "ledger")
 

@@ -24,11 +24,6 @@ FOUND, FORBIDDEN, ABSENT = 200, 403, 404
 
 
 @pytest.fixture
-def acme() -> Workspace:
-    return Workspace.objects.create(slug="acme", name="Acme")
-
-
-@pytest.fixture
 def operation(acme: Workspace) -> Operation:
     rows(acme, 3)
     rows(acme, 1, "p-broken", params={"hook": "key_error"})

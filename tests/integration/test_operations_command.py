@@ -19,11 +19,6 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.sqlite]
 FILTER = f"state=dead,workspace=acme,kind={KIND}"
 
 
-@pytest.fixture
-def acme() -> Workspace:
-    return Workspace.objects.create(slug="acme", name="Acme")
-
-
 def said(*words: str) -> str:
     out = StringIO()
     call_command("job", *words, stdout=out)

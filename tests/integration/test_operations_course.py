@@ -45,11 +45,6 @@ from workspaces.permissions import NotAllowed, Role
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-@pytest.fixture
-def acme() -> Workspace:
-    return Workspace.objects.create(slug="acme", name="Acme")
-
-
 def results(operation: Operation) -> list[str]:
     items = OperationItem.objects.filter(operation=operation).order_by("position")
     return [item.result_id for item in items if item.result_id]

@@ -52,11 +52,6 @@ runner.execute("jobs.operation", uuid.UUID(sys.argv[1]))
 """
 
 
-@pytest.fixture
-def acme() -> Workspace:
-    return Workspace.objects.create(slug="acme", name="Acme")
-
-
 def killed(operation: Operation) -> None:
     """One attempt of the engine in a process of its own, which must end by SIGKILL."""
     behind_its_pace(operation)

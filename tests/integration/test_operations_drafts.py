@@ -46,11 +46,6 @@ from workspaces.permissions import NotAllowed, Role
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-@pytest.fixture
-def acme() -> Workspace:
-    return Workspace.objects.create(slug="acme", name="Acme")
-
-
 def test_a_draft_counts_who_is_in_it_and_why_others_are_not(
     acme: Workspace, tmp_path: Path
 ) -> None:

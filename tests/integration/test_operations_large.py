@@ -37,11 +37,6 @@ from workspaces.permissions import Role
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-@pytest.fixture
-def acme() -> Workspace:
-    return Workspace.objects.create(slug="acme", name="Acme")
-
-
 @contextmanager
 def counting() -> Iterator[list[str]]:
     """Django's statements; the kernel's raw ones are the same few for each step."""

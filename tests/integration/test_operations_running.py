@@ -33,16 +33,6 @@ LATER = datetime(2100, 1, 1, tzinfo=UTC)
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.sqlite]
 
 
-@pytest.fixture
-def acme() -> Workspace:
-    return Workspace.objects.create(slug="acme", name="Acme")
-
-
-@pytest.fixture
-def globex() -> Workspace:
-    return Workspace.objects.create(slug="globex", name="Globex")
-
-
 def test_it_retries_every_dead_letter_once_in_the_order_they_came(acme: Workspace) -> None:
     jobs = rows(acme, 5)
     ana = member(acme)

@@ -21,16 +21,6 @@ pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
 
 
 @pytest.fixture
-def acme() -> Workspace:
-    return Workspace.objects.create(slug="acme", name="Acme")
-
-
-@pytest.fixture
-def globex() -> Workspace:
-    return Workspace.objects.create(slug="globex", name="Globex")
-
-
-@pytest.fixture
 def ana() -> User:
     return User.objects.create_user("ana", first_name="Ana", last_name="Roth")
 

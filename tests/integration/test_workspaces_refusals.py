@@ -26,11 +26,6 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.sqlite]
 WHY = "the contract ended"
 
 
-@pytest.fixture
-def acme() -> Workspace:
-    return Workspace.objects.create(slug="acme", name="Acme")
-
-
 def viewer(workspace: Workspace) -> Actor:
     return Actor("user:7", "Vic", (Grant(Role.VIEWER, workspace.pk),))
 

@@ -27,16 +27,6 @@ WHY = "it was in a public repository"
 DAY = timedelta(days=1)
 
 
-@pytest.fixture
-def acme() -> Workspace:
-    return Workspace.objects.create(slug="acme", name="Acme")
-
-
-@pytest.fixture
-def globex() -> Workspace:
-    return Workspace.objects.create(slug="globex", name="Globex")
-
-
 def account_in(workspace: Workspace | None, role: Role = Role.OPERATOR) -> ServiceAccount:
     return service_accounts.create("ci", role=role, workspace=workspace, actor=SYSTEM)
 
