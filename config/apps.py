@@ -12,6 +12,7 @@ class ConfigConfig(AppConfig):
             celery,  # noqa: F401  the app must exist before the kinds become its tasks
             dead_letters,  # noqa: F401  it registers a receiver
             reporting,
+            sqlite,  # noqa: F401  the same
             upkeep_faults,  # noqa: F401  the same
         )
 
