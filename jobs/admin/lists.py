@@ -13,7 +13,6 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from django.utils.text import capfirst
 
 from jobs import registry
 from jobs.admin.marks import ago, length, state_badge
@@ -116,10 +115,7 @@ class JobList(ReadOnlyAdmin):
         return NewestChangeList
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> Any:
-        context = {
-            "saved_views": saved_views(request),
-            "title": capfirst(self.opts.verbose_name_plural),
-        }
+        context = {"saved_views": saved_views(request)}
         return super().changelist_view(request, {**context, **(extra_context or {})})
 
     @admin.display(description="state")

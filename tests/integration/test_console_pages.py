@@ -200,6 +200,22 @@ def _copies(job: Job, count: int) -> None:
     Job.objects.bulk_create(copies)
 
 
+def test_a_list_says_where_it_is_and_offers_the_whole_only_where_it_is_narrowed(
+    ana: Client, acme: Workspace, tmp_path: Path
+) -> None:
+    dead(acme, tmp_path)
+    lists = [each for each in pages_of(ana) if re.fullmatch(r"/admin/\w+/\w+/", each)]
+    assert len(lists) > 10
+    for address in lists:
+        text = ana.get(address).content.decode()
+        title = re.search(r"<h1>(.*?)</h1>", text)
+        assert title, address
+        assert f'<a href="/admin/">Overview</a>\n  &rsaquo; {title[1]}\n' in text, address
+        assert "Show all" not in text, address
+        if 'id="searchbar"' in text:
+            assert "Show all" in ana.get(address, {"q": "nowhere"}).content.decode(), address
+
+
 def test_a_list_is_a_page_of_a_hundred_at_most() -> None:
     assert all(each.list_per_page <= 100 for each in admin.site._registry.values())
 

@@ -60,11 +60,6 @@ class ServiceAccountAdmin(ReadOnlyAdmin):
             *super().get_urls(),
         ]
 
-    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> Any:
-        return super().changelist_view(
-            request, {"title": "Service accounts", **(extra_context or {})}
-        )
-
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         at_work = Q(tokens__revoked_at=None, tokens__expires_at__gt=Now())
         rows: QuerySet[Any] = super().get_queryset(request)

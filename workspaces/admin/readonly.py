@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from django.contrib import admin
 from django.http import Http404
+from django.utils.text import capfirst
 
 from workspaces.admin.reader import may_anywhere, readable, reader
 
 if TYPE_CHECKING:
+    from django.contrib.admin.views.main import ChangeList
     from django.db.models import QuerySet
     from django.http import HttpRequest
 
@@ -43,6 +45,8 @@ class ReadOnlyAdmin(_Unwritable, admin.ModelAdmin):
     list_per_page = 50
     sortable_by = ()
     change_form_template = "console/record.html"
+    list_title: str | None = None
+    """The heading of the list, where it is not the name of its rows."""
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         """The rows that the reader may know of."""
@@ -58,6 +62,17 @@ class ReadOnlyAdmin(_Unwritable, admin.ModelAdmin):
 
     def not_found(self) -> NoReturn:
         raise Http404
+
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> Any:
+        title = self.list_title or capfirst(self.opts.verbose_name_plural)
+        return super().changelist_view(request, {"title": title, **(extra_context or {})})
+
+    def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
+        """The list; of a whole one its search form offers no "Show all"."""
+        shown = super().get_changelist_instance(request)
+        if not shown.query and not shown.has_active_filters:
+            shown.full_result_count = shown.result_count
+        return shown
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
         """Only what the list's own filters use."""

@@ -54,6 +54,7 @@ class AuditEventAdmin(ReadOnlyAdmin):
     """Who did what, to which object, and why. Kept as it was written."""
 
     right = "audit.view"
+    list_title = "Audit trail"
     change_list_template = "console/audit_list.html"
     list_display = ("when", "who", "deed", "object", "place", "shown_reason", "became")
     list_filter = (ResultFilter, WorkspaceFilter)
@@ -76,9 +77,6 @@ class AuditEventAdmin(ReadOnlyAdmin):
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[NewestEvents]:
         return NewestEvents
-
-    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> Any:
-        return super().changelist_view(request, {"title": "Audit trail", **(extra_context or {})})
 
     @admin.display(description="when")
     def when(self, event: AuditEvent) -> datetime:
