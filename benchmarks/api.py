@@ -19,7 +19,10 @@ from benchmarks.wire import listening
 from tests.servers import Server
 from tests.waiting import wait_until
 
-SERVED = ("--preload", "--workers", "2", "--threads", "4")  # as docker/Dockerfile does
+SERVED = (  # as docker/Dockerfile does
+    *("--config", "python:config.web", "--preload"),
+    *("--workers", "2", "--threads", "4"),
+)
 CLIENTS = 4
 REQUESTS, ALONE = 800, 200
 LISTENED = 50

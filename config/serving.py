@@ -22,7 +22,7 @@ from typing import Any
 from django.db import connection
 from gunicorn.app.base import BaseApplication
 
-from config import leash, services
+from config import leash, services, web
 from config.queues import QUEUES
 from config.wsgi import application
 from jobs import shutdown
@@ -50,7 +50,10 @@ class Web(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
             "bind": self._bind,
             "workers": 1,
             "threads": WEB_THREADS,
-            "worker_class": "gthread",
+            "worker_class": web.Worker,
+            "forwarder_headers": web.forwarder_headers,
+            "secure_scheme_headers": web.secure_scheme_headers,
+            "pre_request": web.pre_request,
             "when_ready": _stop_on_hangup,
             "post_worker_init": _begin,
             "worker_exit": lambda _arbiter, _worker: end_work(),
@@ -134,9 +137,9 @@ def processes(listener: int) -> dict[str, list[str]]:
     ``listener`` is the file descriptor that the web process serves on.
     """
     celery = [sys.executable, "-m", "celery", "-A", "config"]
-    web = [
-        *(sys.executable, "-m", "gunicorn", "config.wsgi", "--bind", f"fd://{listener}"),
-        *("--threads", str(WEB_THREADS), "--no-control-socket"),
+    gunicorn = [
+        *(sys.executable, "-m", "gunicorn", "--config", "python:config.web", "config.wsgi"),
+        *("--bind", f"fd://{listener}", "--threads", str(WEB_THREADS), "--no-control-socket"),
     ]
     workers = {
         f"worker-{queue.name}": [
@@ -149,7 +152,7 @@ def processes(listener: int) -> dict[str, list[str]]:
         ]
         for queue in QUEUES
     }
-    return {"web": web, "beat": [*celery, "beat", "--pidfile="], **workers}
+    return {"web": gunicorn, "beat": [*celery, "beat", "--pidfile="], **workers}
 
 
 def supervise(

@@ -1,4 +1,4 @@
-"""The web process's entry point: ``gunicorn config.wsgi``."""
+"""The web process's entry point: ``gunicorn --config python:config.web config.wsgi``."""
 
 import os
 

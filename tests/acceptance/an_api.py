@@ -51,13 +51,16 @@ class Api:
         url = f"{address or self.address}{JOBS}"
         return httpx2.post(url, json=body, headers=headers, trust_env=False, timeout=60)
 
-    def raw(self, *headers: str, sent: int | None = None, told: bool = True) -> socket.socket:
+    def raw(
+        self, *headers: str, sent: int | None = None, told: bool = True, padding: int = 0
+    ) -> socket.socket:
         """A connection on which an order was sent, or so many bytes of it, and nothing read.
 
-        Unless its length is `told` it goes as one chunk and the end of them.
+        Unless its length is `told` it goes as one chunk and the end of them; with `padding` it is
+        told to be longer than it is.
         """
         body = json.dumps(ORDER).encode()
-        length = [f"Content-Length: {len(body)}"] if told else []
+        length = [f"Content-Length: {len(body) + padding}"] if told else []
         if not told:
             body = f"{len(body):x}\r\n".encode() + body + b"\r\n0\r\n\r\n"
         head = [
@@ -73,6 +76,14 @@ class Api:
         connection = socket.create_connection((where.hostname, where.port), timeout=60)
         connection.sendall("\r\n".join(head).encode() + b"\r\n\r\n" + body[:sent])
         return connection
+
+    def wire(self, sent: bytes) -> bytes:
+        """All that comes back for these bytes; nothing follows them."""
+        where = urlsplit(self.address)
+        with socket.create_connection((where.hostname, where.port), timeout=60) as connection:
+            connection.sendall(sent)
+            connection.shutdown(socket.SHUT_WR)
+            return read_to_the_end(connection)
 
     def jobs(self, key: str) -> int:
         return self._count("jobs_job WHERE key LIKE %s", f"%{key}")

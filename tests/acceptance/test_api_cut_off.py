@@ -155,6 +155,18 @@ def test_half_a_body_is_no_request(api: Api) -> None:
         made_once(api, key, replayed=False)
 
 
+@pytest.mark.parametrize("key", ["", "Idempotency-Key: too-short-1"], ids=["no key", "a key"])
+def test_a_body_that_ends_early_is_none_even_where_it_could_be_read(api: Api, key: str) -> None:
+    """What is missing might have been anything."""
+    headers = [key] if key else []
+    with api.raw(*headers, padding=1000) as connection:
+        connection.shutdown(socket.SHUT_WR)
+        answer = read_to_the_end(connection)
+    assert answer.startswith(b"HTTP/1.1 400"), answer
+    assert b'"malformed"' in answer
+    assert api.records("too-short-1") == 0
+
+
 def test_bodies_that_come_slowly_are_waited_for_and_nobody_else_is(api: Api) -> None:
     slow = [api.raw(f"Idempotency-Key: slowly-{n}", sent=10) for n in range(3)]
     others = [api.post(f"quickly-{n}").status_code for n in range(12)]

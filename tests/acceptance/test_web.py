@@ -15,7 +15,10 @@ import pytest
 from tests.servers import postgres, valkey
 
 ROOT = Path(__file__).parents[2]
-GUNICORN = [sys.executable, "-m", "gunicorn", "--preload", "--no-control-socket"]
+GUNICORN = [
+    *(sys.executable, "-m", "gunicorn", "--config", "python:config.web"),
+    *("--preload", "--no-control-socket"),
+]
 OVER_TLS = {"Host": "ops.example.com", "X-Forwarded-Proto": "https"}
 
 
@@ -129,10 +132,11 @@ def test_where_nothing_was_collected_the_error_page_says_so_much(
     assert answer.headers["X-Request-ID"]
 
 
-def test_serve_in_a_deployment_collects_what_it_serves(
-    deployed: dict[str, str], tmp_path: Path
-) -> None:
-    environment = deployed | {"STATIC_ROOT": str(tmp_path / "static"), "REDIS_URL": ""}
+@pytest.fixture(scope="module")
+def inline(deployed: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a `manage.py serve` in a deployment without a broker."""
+    static = tmp_path_factory.mktemp("served") / "static"
+    environment = deployed | {"STATIC_ROOT": str(static), "REDIS_URL": ""}
     command = [sys.executable, "-u", "manage.py", "serve", "--bind", "127.0.0.1:0"]
     with subprocess.Popen(
         command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
@@ -141,13 +145,26 @@ def test_serve_in_a_deployment_collects_what_it_serves(
         said = re.search(r"http://[0-9.:]+", serve.stdout.readline().decode())
         assert said is not None
         try:
-            with httpx2.Client(base_url=said[0], trust_env=False, timeout=60) as client:
-                page = client.get("/admin/login/", headers=OVER_TLS).text
-                style = re.search(r'href="(/static/[^"]+\.css)"', page)
-                assert style is not None
-                assert client.get(style[1], headers=OVER_TLS).status_code == 200
+            yield said[0]
         finally:
             serve.terminate()
+
+
+def test_serve_in_a_deployment_collects_what_it_serves(inline: str) -> None:
+    with httpx2.Client(base_url=inline, trust_env=False, timeout=60) as client:
+        page = client.get("/admin/login/", headers=OVER_TLS).text
+        style = re.search(r'href="(/static/[^"]+\.css)"', page)
+        assert style is not None
+        assert client.get(style[1], headers=OVER_TLS).status_code == 200
+
+
+def test_serve_refuses_and_believes_what_a_deployed_web_server_does(inline: str) -> None:
+    with httpx2.Client(base_url=inline, trust_env=False, timeout=60) as client:
+        moved = client.get("/api/problems/", headers=OVER_TLS | {"SCRIPT_NAME": "/elsewhere"})
+        plain = client.get("/api/problems/", headers=OVER_TLS | {"X-Forwarded-Ssl": "off"})
+        refused = client.get("/api/problems/", headers=OVER_TLS | {"Expect": "a-miracle"})
+    assert (moved.status_code, plain.status_code) == (200, 200)
+    assert refused.json()["code"] == "expectation_failed"
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
+from config import serving
 from config.queues import QUEUES, Queue
 
 ROOT = Path(__file__).parents[2]
@@ -97,8 +98,12 @@ def test_the_image_is_pinned_probed_and_not_root() -> None:
         assert not image.endswith("latest")
         assert ":" in image
     assert instructions("USER") == ["firedoor"]
-    assert json.loads(instructions("CMD")[-1])[0] == "gunicorn"
+    assert json.loads(instructions("CMD")[-1])[:3] == ["gunicorn", "--config", "python:config.web"]
     assert instructions("HEALTHCHECK")
+
+
+def test_serve_starts_the_web_server_as_the_image_does() -> None:
+    assert option(serving.processes(0)["web"], "--config") == "python:config.web"
 
 
 def test_the_image_contains_every_package_that_settings_load() -> None:

@@ -70,6 +70,51 @@ class InputInvalid(FiredoorError):
         self.members = {"errors": errors}
 
 
+class NotHttp(FiredoorError):
+    """What came is no HTTP request, or one with two meanings."""
+
+    code = "not_http"
+    status = 400
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Nothing was done: this is no HTTP request with one meaning. Look at its first line, "
+            "at what its headers are made of, and for one that came twice."
+        )
+
+
+class AddressTooLong(FiredoorError):
+    """The address is longer than 4 kB."""
+
+    code = "address_too_long"
+    status = 414
+
+    def __init__(self) -> None:
+        super().__init__("Nothing was done: the address is longer than 4 kB.")
+
+
+class ExpectationFailed(FiredoorError):
+    """The `Expect` header wants something other than `100-continue`."""
+
+    code = "expectation_failed"
+    status = 417
+
+    def __init__(self) -> None:
+        super().__init__("Nothing was done: of `Expect` only `100-continue` is understood.")
+
+
+class HeadersTooLarge(FiredoorError):
+    """A header is longer than 8 kB, or there are more than a hundred."""
+
+    code = "headers_too_large"
+    status = 431
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Nothing was done: there are more than a hundred headers, or one is over 8 kB."
+        )
+
+
 class CursorInvalid(FiredoorError):
     """The cursor of a list was not made by this API."""
 

@@ -23,7 +23,7 @@ from rest_framework.response import Response
 from workspaces import audit, idempotency
 from workspaces.errors import FiredoorError
 from workspaces.http import errors, problems
-from workspaces.http.parsing import Sent
+from workspaces.http.parsing import Sent, whole_body
 from workspaces.idempotency import Asked
 from workspaces.models import IdempotencyRecord
 from workspaces.outages import is_contention, is_lost_connection
@@ -159,9 +159,8 @@ def _in_one_transaction(work: Callable[[], Worked], *, repeatable: bool) -> Http
 
 def _sent(request: Request) -> Sent:
     media_type = (request.content_type or "").partition(";")[0].strip().lower()
-    return Sent(
-        request.method or "", request.path, request.META["QUERY_STRING"], media_type, request.body
-    )
+    query = request.META["QUERY_STRING"]
+    return Sent(request.method or "", request.path, query, media_type, whole_body(request))
 
 
 def _asked(view: WorkspaceView, sent: Sent) -> Asked:

@@ -9,11 +9,14 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from rest_framework.parsers import BaseParser
 
 from workspaces.http.errors import Malformed
+
+if TYPE_CHECKING:
+    from rest_framework.request import Request
 
 VERSION = "fp1"
 """How fingerprints are made now."""
@@ -45,7 +48,22 @@ class StrictJSONParser(BaseParser):
         sent: Sent | None = getattr(context.get("view"), "sent", None)
         if sent is not None and "read" in vars(sent) and sent.read.is_plain:
             return sent.read.tree  # it was read for the fingerprint, and once is enough
-        return parsed(context["request"].body)
+        return parsed(whole_body(context["request"]))
+
+
+def whole_body(request: Request) -> bytes:
+    """The body, as long as it was told to be. Raises Malformed: it ended early.
+
+    What is missing might have been anything, and so might what was meant.
+    """
+    try:
+        told = int(request.META.get("CONTENT_LENGTH") or 0)
+    except ValueError:
+        told = 0  # as Django reads it
+    body: bytes = request.body
+    if len(body) < told:
+        raise Malformed("Nothing was done: the body ended early.")
+    return body
 
 
 def parsed(body: bytes, number: Callable[[str], Any] | None = None) -> Any:
