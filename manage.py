@@ -4,12 +4,12 @@
 import os
 import sys
 
-from django.core.management import execute_from_command_line
-
 
 def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
-    execute_from_command_line(sys.argv)
+    from config.command_line import run  # it imports what reads the settings
+
+    run(sys.argv)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from jobs.models import Job
 from jobs.statements import UNREACHABLE
 from jobs.states import State
 from jobs.sweep import fault, fill_shares, sweep, until_shares
+from workspaces.outages import is_unmigrated
 
 logger = logging.getLogger(__name__)
 
@@ -28,7 +29,6 @@ INTERVAL = 1.0
 SHORTEST = 0.2  # a thousand jobs whose waits end one after the other make no thousand passes
 NEARLY = 0.02  # seconds between two ticks that are as good as one
 CLEANUP_SECONDS = 3600.0
-_NOT_MIGRATED = ("42P01", "42703")  # no such table, no such column
 
 
 class UpkeepScheduler(Scheduler):
@@ -84,7 +84,7 @@ class UpkeepScheduler(Scheduler):
 
 def _tell(error: Exception) -> None:
     """Say what ended a pass; in one line where all it takes is a command."""
-    if getattr(error.__cause__, "sqlstate", None) in _NOT_MIGRATED:
+    if is_unmigrated(error):
         words = {"help": "beat waits for its tables: run manage.py migrate"}
         logger.error("beat.not_migrated", extra=words)
         return

@@ -20,6 +20,7 @@ READ_ONLY: Final = "25006"
 NO_ROOM: Final = ("53", "58")
 """Classes of a server without disk, memory or connections, or with a machine that fails it."""
 
+_NOT_MIGRATED = ("42P01", "42703")  # no such table, no such column
 _CONNECTION = ("08", "57P")  # no connection any more, or the server shuts down
 _BUSY = ("40", "57", *NO_ROOM)  # contention, cancelled
 _REFUSED = (_LOCK_NOT_AVAILABLE, READ_ONLY)
@@ -47,6 +48,12 @@ def is_lost_connection(error: Exception) -> bool:
     if isinstance(error, OperationalError):
         return isinstance(error.__cause__, psycopg.OperationalError)
     return isinstance(error, InterfaceError) and _is_closed()
+
+
+def is_unmigrated(error: Exception) -> bool:
+    """Whether the code asks for a table or a column that this database does not have."""
+    no_such = ("no such table", "no such column")
+    return _state_of(error) in _NOT_MIGRATED or str(error).startswith(no_such)
 
 
 def is_contention(error: Exception) -> bool:

@@ -59,20 +59,3 @@ def test_the_second_waits_until_the_first_is_done(tmp_path: Path) -> None:
             second.kill()
             second.communicate()
     assert tables_in(database) > 20
-
-
-def test_a_database_that_does_not_answer_is_said_in_a_sentence() -> None:
-    address = "postgresql://ana:hunter2@127.0.0.1:1/firedoor"
-    done = subprocess.run(
-        [sys.executable, "manage.py", "migrate"],
-        cwd=ROOT,
-        env={"PATH": os.environ["PATH"], "FIREDOOR_ENVIRONMENT": "local", "DATABASE_URL": address},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 1
-    assert "Nothing was migrated: the database cannot be used. Check DATABASE_URL" in done.stderr
-    assert "Connection refused" in done.stderr
-    assert "Traceback" not in done.stderr
-    assert "hunter2" not in done.stderr

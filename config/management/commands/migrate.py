@@ -1,4 +1,4 @@
-"""``manage.py migrate``: one at a time on a database that is a file, plain where none answers.
+"""``manage.py migrate``: one at a time on a database that is a file.
 
 Two at once on a fresh one, as by two ``make demo``, would both make the same tables: the second
 died of it. PostgreSQL is deployed to by one job, as docker/compose.yaml does.
@@ -12,23 +12,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import CommandError
 from django.core.management.commands import migrate
-from django.db import DEFAULT_DB_ALIAS, OperationalError, connections
-from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db import DEFAULT_DB_ALIAS, connections
 
 
 class Command(migrate.Command):
-    """Django's own, behind a lock that lies beside the file.
-
-    It is the first that a newcomer's ``make demo`` and ``make serve`` do with the database.
-    """
+    """Django's own, behind a lock that lies beside the file."""
 
     def handle(self, *args: Any, **options: Any) -> None:
         database = connections[options.get("database") or DEFAULT_DB_ALIAS]
         name = str(database.settings_dict["NAME"])
         if database.vendor != "sqlite" or not Path(name).is_absolute():
-            _reach(database)
             super().handle(*args, **options)
             return
         with self._alone(Path(f"{name}.migrating")):
@@ -45,13 +39,3 @@ class Command(migrate.Command):
                 self.stderr.flush()
                 fcntl.flock(lock, fcntl.LOCK_EX)
             yield
-
-
-def _reach(database: BaseDatabaseWrapper) -> None:
-    try:
-        database.ensure_connection()
-    except OperationalError as error:
-        raise CommandError(
-            "Nothing was migrated: the database cannot be used. Check DATABASE_URL, that its "
-            f"server runs, and that the database is there. {error}"
-        ) from None
