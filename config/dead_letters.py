@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import logging
 import uuid
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import sentry_sdk
@@ -40,7 +39,8 @@ _SAID_BY_HANDLERS = ("transient", "terminal")
 def on_death(event: Event) -> None:
     """Report once the death is committed; a later delivery is for receivers that failed."""
     if event.tries == 0:
-        transaction.on_commit(partial(report, event), robust=True)
+        # A plain function: of one that raised, Django logs the __qualname__, which a partial lacks.
+        transaction.on_commit(lambda: report(event), robust=True)
 
 
 def report(event: Event) -> None:

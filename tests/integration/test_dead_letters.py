@@ -53,6 +53,19 @@ def test_an_event_that_is_delivered_again_is_not_reported_again(
     assert reported == [str(job.pk)]
 
 
+def test_a_report_that_fails_is_no_fault_of_the_deed(
+    acme: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is committed stays so, and whoever committed it goes on."""
+    monkeypatch.setattr(dead_letters, "report", lambda _event: [][0])
+    job = queued(acme)
+    with transaction.atomic():
+        ended = moves.bury(job.pk, Cause.DEADLINE)
+        assert ended is not None
+        ending.follow(job.pk, ended)
+    assert Job.objects.get(pk=job.pk).state == "dead"
+
+
 def test_a_death_that_is_rolled_back_is_not_reported(acme: Workspace, reported: list[str]) -> None:
     job = queued(acme)
     with transaction.atomic():

@@ -51,6 +51,19 @@ def test_files_and_functions_stay_short(path: Path) -> None:
     assert {f: length for f, length in lengths.items() if length > LONGEST_FUNCTION} == {}
 
 
+def after_commits(path: Path) -> list[str]:
+    calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
+    return [ast.unparse(c.args[0]) for c in calls if ast.unparse(c.func).endswith("on_commit")]
+
+
+def test_nothing_that_follows_a_commit_is_a_partial() -> None:
+    """Where one raises, Django fails at saying its name, and the caller of the commit with it."""
+    ours = [path for path in SOURCES if path.relative_to(ROOT).parts[0] != "tests"]
+    found = {(name(path), what) for path in ours for what in after_commits(path)}
+    assert len(found) >= 5
+    assert not [each for each in found if each[1].startswith(("partial(", "functools."))]
+
+
 def test_no_module_has_a_vague_name() -> None:
     assert [name(path) for path in SOURCES if VAGUE & {path.stem, path.parent.name}] == []
 
