@@ -66,4 +66,5 @@ def _holds_nul(request: HttpRequest) -> bool:
 
 
 def _is_for_programs(request: HttpRequest) -> bool:
-    return request.path.startswith(API)
+    """Also where somebody has put one slash too many before it, or left the last one out."""
+    return f"/{request.path.lstrip('/')}/".startswith(API)

@@ -111,6 +111,9 @@ NO_REQUEST = {
     "address_too_long": (f"GET /{'a' * 5000} HTTP/1.1\r\n",),
     "headers_too_large": (f"{HTTP}X: {'a' * 9000}\r\n", HTTP + "X: a\r\n" * 101),
     "expectation_failed": (f"{HTTP}Expect: a-miracle\r\n",),
+    "no_such_page": (
+        "GET //api/v1/workspaces/ HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n",
+    ),
     "length_required": (f"{HTTP}Transfer-Encoding: telepathy\r\n",),
 }
 

@@ -23,7 +23,8 @@ CASES = {
     "I-04": "idempotency_races: a_process_that_dies_after_the_commit_is_repeated",
     "I-05": "idempotency_races: a_process_that_dies_before_the_commit_leaves_nothing_and_the_retry_"
     "works",
-    "I-07": "idempotency_races: of_twelve_who_find_an_expired_record_one_does_the_work",
+    "I-07": "idempotency_races: of_twelve_who_find_an_expired_record_one_does_the_work, "
+    "whoever_finds_it_expired_leaves_alone_what_replaced_it_meanwhile",
     "I-08": "idempotency_races: a_record_that_vanishes_between_two_looks_is_made_anew, "
     "a_record_that_is_pruned_while_it_is_looked_for_is_made_anew",
     "I-09": "idempotency_races: work_that_met_a_deadlock_is_done_again, "
@@ -53,7 +54,8 @@ CASES = {
     "I-36": "integration/webhooks/api: a_rotated_secret_is_told_once",
     "I-37": "idempotency_same: somebody_elses_key_is_nothing_to_me",
     "I-40": "idempotency_same: without_a_token_a_key_leaves_nothing",
-    "I-41": "idempotency_same: who_was_told_to_wait_may_use_the_key_afterwards",
+    "I-41": "idempotency_same: who_was_told_to_wait_may_use_the_key_afterwards; "
+    "idempotency_answers: what_left_nothing_behind_leaves_the_key_unused",
     "I-42": "idempotency_answers: a_corrected_body_may_use_the_key_of_the_wrong_one",
     "I-43": "idempotency_answers: what_left_nothing_behind_leaves_the_key_unused",
     "I-44": "idempotency_answers: a_refusal_by_the_state_of_things_is_kept_and_asks_for_a_new_key",

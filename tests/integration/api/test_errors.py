@@ -72,6 +72,7 @@ def raising(error: Exception) -> Callable[[Probe], Any]:
         ("GET", "nonsense/", b"", {}, (404, "no_such_page")),
         ("POST", "probe", b"{}", {}, (404, "no_such_page")),
         ("GET", "/api/", b"", {}, (404, "no_such_page")),
+        ("GET", "/api", b"", {}, (404, "no_such_page")),
         ("GET", "/api/v1/workspaces/globex/probe/", b"", {}, (404, "no_such_workspace")),
         ("GET", "probe/", b"", {"host": "evil.example.com"}, (400, "malformed")),
     ],

@@ -24,7 +24,7 @@ from jobs.models import Job
 from tests.integration.api.conftest import Caller, problem
 from tests.integration.api.probe import Probe
 from tests.integration.meanwhile import meanwhile
-from workspaces import idempotency
+from workspaces import idempotency, sql
 from workspaces.models import IdempotencyRecord
 
 Callers = Callable[..., Caller]
@@ -159,6 +159,30 @@ def test_of_twelve_who_find_an_expired_record_one_does_the_work(
     assert IdempotencyRecord.objects.count() == 1
 
 
+def test_whoever_finds_it_expired_leaves_alone_what_replaced_it_meanwhile(
+    caller: Callers, probe: type[Probe], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    me, look = caller(), sql.made
+    me.post("probe/", {"name": "before"}, **KEY)
+    IdempotencyRecord.objects.update(expires_at=Now() - timedelta(seconds=1))
+    faster = [lambda: at_once(1, lambda _n: me.post("probe/", {"name": "after"}, **KEY))]
+    answered = list[Any]()
+
+    def made(model: Any, rows: Any) -> Any:
+        found = list(look(model, rows))
+        if model is IdempotencyRecord and faster:
+            answered.extend(faster.pop()())
+        return found
+
+    monkeypatch.setattr(sql, "made", made)
+    late = me.post("probe/", {"name": "after"}, **KEY)
+
+    assert (statuses(answered), late.status_code) == ({201}, 409)
+    assert problem(late)["code"] == "idempotency_in_progress"
+    assert len(probe.calls) == 2
+    assert me.post("probe/", {"name": "after"}, **KEY).content == answered[0].content
+
+
 @pytest.mark.sqlite
 def test_pruning_and_answering_get_along(caller: Callers, probe: type[Probe]) -> None:
     me = caller()
@@ -268,7 +292,7 @@ _REQUEST = """
 import json, os, signal, sys, django
 django.setup()
 from django.test import Client
-from workspaces import idempotency
+from workspaces import idempotency, sql
 from workspaces.http import idempotency as layer
 from jobs.api.jobs import JobList
 
