@@ -17,11 +17,13 @@ from jobs.testing import drain
 from tests.integration.api.conftest import Caller
 from tests.integration.api.routes import CANARY, EVERY, Route, ids_of
 from tests.integration.console_scene import at_console
+from workspaces.http.examples import example_of
 from workspaces.models import AuditEvent, Workspace
 from workspaces.permissions import Role
 
 Callers = Callable[..., Caller]
 CONFIDED = "drills.confided"
+TOLD_BACK = ("kind", "key", "verb", "step", "description")
 CARD = {"number": CANARY, "holder": "A. Canary"}
 every_route = pytest.mark.parametrize("route", EVERY, ids=str)
 
@@ -81,6 +83,7 @@ def ways(route: Route) -> Iterator[dict[str, Any]]:
         return
     takes = route.view.takes.get(route.method)
     fields = list(takes().fields.items()) if takes else []
+    yield from ({"body": body} for body in nearly_right(takes))
     yield {"body": {}}
     yield {"body": {"reason": f"because of {CANARY} password={CANARY}"}}
     yield {"body": {"reason": "why", "nonsense": CANARY}}
@@ -91,6 +94,32 @@ def ways(route: Route) -> Iterator[dict[str, Any]]:
             yield {"body": {"reason": "why", name: CANARY}}
     yield {"body": f'{{"reason": "{CANARY}"'}
     yield {"body": {}, "content_type": "text/plain"}
+
+
+def nearly_right(takes: Any) -> Iterator[dict[str, Any]]:
+    """A body that is right but for one value, which is the number where none belongs.
+
+    What names something is told back to who sent it, and a description is shown.
+    """
+    right = dict(example_of(takes) or {})
+    if "kind" in right:
+        right |= {"kind": CONFIDED, "key": "order-1", "params": {"card": CARD}}
+    for name, value in right.items():
+        for wrong in (*([CANARY] * (name not in TOLD_BACK)), {"a": [CANARY]}):
+            yield {**right, name: wrong}
+        for inner in value if isinstance(value, dict) else ():
+            for wrong in (*([CANARY] * (inner not in TOLD_BACK)), {"a": [CANARY]}):
+                yield {**right, name: {**value, inner: wrong}}
+    if "params" in right:
+        yield {**right, "params": {"card": {**CARD, "holder": "else"}}}
+        yield {**right, "params": {"card": CARD, "more": CANARY}}
+    if "url" in right:
+        for url in (
+            "http://x:{}@h.example.com/",
+            "https://h.example.com:1{}/",
+            "https://{}.local/",
+        ):
+            yield {**right, "url": url.format(CANARY)}
 
 
 def send(me: Caller, route: Route, url: str, way: dict[str, Any]) -> Any:
