@@ -112,10 +112,10 @@ def test_a_process_that_one_may_not_look_at_is_not_gone(monkeypatch: pytest.Monk
     def forbidden(_pid: int, _signal: int) -> None:
         raise PermissionError
 
+    parts = identity().split("/")  # before it would be remembered without its start
+    parts[3], parts[4] = "4000000", "1"
     monkeypatch.setattr(worker, "_start_ticks", lambda pid: "-")
     monkeypatch.setattr("jobs.worker.os.kill", forbidden)
-    parts = identity().split("/")
-    parts[3], parts[4] = "4000000", "1"
     assert not is_gone("/".join(parts))
 
 
