@@ -7,16 +7,18 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from django.db.models.functions import Now
 from django.test import Client
 from rest_framework import serializers
 
 from jobs import registry
 from jobs.kinds import Run, Terminal, job_kind, step
-from jobs.models import Attempt, Event, Job, Step
+from jobs.models import Attempt, Event, Job, Operation, OperationItem, Step
 from jobs.testing import drain
 from tests.integration.api.conftest import Caller
 from tests.integration.api.routes import CANARY, EVERY, Route, ids_of
 from tests.integration.console_scene import at_console
+from workspaces.audit import DONE
 from workspaces.http.examples import example_of
 from workspaces.models import AuditEvent, Workspace
 from workspaces.permissions import Role
@@ -61,13 +63,36 @@ def told(confided: None, caller: Callers, acme: Workspace) -> tuple[Caller, dict
     job = Job.objects.get()
     assert (job.state, job.params["card"]["number"]) == ("dead", CANARY)
     assert CANARY in json.dumps(list(Step.objects.values_list("output", flat=True)))
-    # Whatever hid it when it was written, it is hidden where it is read, too.
-    Attempt.objects.update(message=f"no such card: {CANARY}", reason=f"of {CANARY}")
-    Event.objects.update(data={"why": f"the card {CANARY}"})
     refused = me.post(f"jobs/{job.pk}/cancel/", {"reason": f"the card is {CANARY}"})
     assert refused.status_code == 409
     assert AuditEvent.objects.filter(result="not_cancellable").exists()
-    return me, {"slug": acme.slug, **ids_of(acme, job)}
+    ids = ids_of(acme, job)
+    as_if_nothing_had_hidden_it(job)
+    return me, {"slug": acme.slug, **ids}
+
+
+def as_if_nothing_had_hidden_it(job: Job) -> None:
+    """Whatever hides it when it is written, it is hidden where it is read, too."""
+    said, shaped = f"the card {CANARY}", f"password={CANARY}"
+    Attempt.objects.update(message=said, reason=said)
+    Event.objects.update(data={"why": said})
+    Step.objects.update(late_output={"card": said}, observed_output=[said])
+    Job.objects.update(resolution=said)
+    Operation.objects.update(reason=shaped, note=shaped, resolution=shaped)
+    OperationItem.objects.update(sentence=shaped)
+    AuditEvent.objects.create(
+        workspace=job.workspace,
+        actor="system",
+        actor_label="system",
+        action="job.looked",
+        object_type="job",
+        object_id=str(job.pk),
+        reason=shaped,
+        result=DONE,
+        before={"password": CANARY},
+        after={"why": shaped},
+        created_at=Now(),
+    )
 
 
 def ways(route: Route) -> Iterator[dict[str, Any]]:
@@ -172,4 +197,6 @@ def test_the_scene_holds_what_is_looked_for(told: tuple[Caller, dict[str, object
     assert [a.error_class.rpartition(".")[2] for a in Attempt.objects.all()] == ["Terminal"]
     assert (job.progress or {})["fraction"] == 0.5
     assert Event.objects.filter(subject=str(job.pk)).exists()
-    assert CANARY not in json.dumps(list(AuditEvent.objects.values_list("reason", flat=True)))
+    written = AuditEvent.objects.exclude(action="job.looked").values_list("reason", flat=True)
+    assert written
+    assert CANARY not in json.dumps(list(written))
