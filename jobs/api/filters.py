@@ -128,7 +128,10 @@ def _equal(field: str) -> Callable[[Any], Q]:
 
 
 _CONDITIONS: dict[str, Callable[[Any], Q]] = {
-    **{name: _equal(name) for name in ("state", "cause", "wait_reason", "kind", "request_id")},
+    **{
+        name: _equal(name)
+        for name in ("state", "cause", "wait_reason", "kind", "key", "request_id")
+    },
     "fingerprint": _newest_fingerprint,
     "dead_letter": lambda _asked: DEAD_LETTER,
     "open_step": _has_open_step,
