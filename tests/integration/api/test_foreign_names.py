@@ -277,6 +277,23 @@ def test_a_filter_of_operations_finds_nothing_of_theirs(sides: tuple[Side, Side]
     assert [item["object_id"] for item in told] == [str(mine.things["job_id"])]
 
 
+def test_what_is_on_their_record_about_a_job_of_mine_is_not_told_here(
+    sides: tuple[Side, Side],
+) -> None:
+    """They may have tried its id; what they said then is theirs."""
+    mine, theirs = sides
+    job_id = mine.things["job_id"]
+    record(
+        actor=actor_of(theirs.me), action="job.cancel", workspace=theirs.me.workspace,
+        object_type="job", object_id=job_id, reason="secret-of-rival",
+    )  # fmt: skip
+    emit("drill.told", theirs.me.workspace, str(job_id), {"said": "secret-of-rival"})
+    for path in ("", "events/", "evidence/", "evidence/?format=md", "retry/"):
+        answer = mine.me.get(f"jobs/{job_id}/{path}")
+        assert answer.status_code == 200
+        assert b"secret-of-rival" not in answer.content, path
+
+
 def test_nothing_of_this_was_put_on_their_record(sides: tuple[Side, Side]) -> None:
     mine, theirs = sides
     before = AuditEvent.objects.filter(workspace=theirs.me.workspace).count()
