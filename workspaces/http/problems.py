@@ -11,7 +11,13 @@ import logging
 from collections.abc import Iterator
 from typing import Any
 
-from django.core.exceptions import DisallowedHost, PermissionDenied, RequestDataTooBig
+from django.core.exceptions import (
+    BadRequest,
+    DisallowedHost,
+    PermissionDenied,
+    RequestDataTooBig,
+    SuspiciousOperation,
+)
 from django.http import Http404, HttpRequest, JsonResponse
 from django.http.request import UnreadablePostError
 from rest_framework import exceptions
@@ -135,6 +141,12 @@ _FOREIGN: tuple[tuple[type[Exception], Any], ...] = (
     (Http404, lambda _: errors.NoSuchPage()),
     (RequestDataTooBig, lambda _: errors.BodyTooLarge()),
     (UnreadablePostError, lambda _: errors.Malformed("Nothing was done: the body ended early.")),
+    # As Django would, such as for a query of more than a thousand parts.
+    (
+        SuspiciousOperation,
+        lambda _: errors.Malformed("Nothing was done: the request is malformed."),
+    ),
+    (BadRequest, lambda _: errors.Malformed("Nothing was done: the request is malformed.")),
 )
 
 

@@ -69,6 +69,9 @@ def raising(error: Exception) -> Callable[[Probe], Any]:
         ("PUT", "probe/", b"{}", {}, (405, "method_not_allowed")),
         ("OPTIONS", "probe/", b"", {}, (405, "method_not_allowed")),
         ("GET", "probe/", b"", {"accept": "text/html"}, (406, "not_acceptable")),
+        ("GET", f"probe/?{'a&' * 1001}", b"", {}, (400, "malformed")),
+        ("POST", f"probe/?{'a&' * 1001}", b"{}", {}, (400, "malformed")),
+        ("GET", f"/api/schema/?{'a&' * 1001}", b"", {}, (400, "malformed")),
         ("GET", "nonsense/", b"", {}, (404, "no_such_page")),
         ("POST", "probe", b"{}", {}, (404, "no_such_page")),
         ("GET", "/api/", b"", {}, (404, "no_such_page")),
@@ -76,7 +79,7 @@ def raising(error: Exception) -> Callable[[Probe], Any]:
         ("GET", "/api/v1/workspaces/globex/probe/", b"", {}, (404, "no_such_workspace")),
         ("GET", "probe/", b"", {"host": "evil.example.com"}, (400, "malformed")),
     ],
-    ids=lambda value: None if isinstance(value, bytes | dict) else str(value),
+    ids=lambda value: None if isinstance(value, bytes | dict) else str(value)[:50],
 )  # fmt: skip
 def test_a_request_that_cannot_be_meant_is_told_so(
     caller: Callers,
