@@ -6,6 +6,7 @@ Django could be asked about, is a problem with a code like every other refusal.
 
 from __future__ import annotations
 
+import ssl
 import uuid
 from typing import TYPE_CHECKING, Any
 
@@ -83,6 +84,6 @@ def _refusal(error: Exception) -> FiredoorError:
             return errors.ExpectationFailed()
         case of_gunicorn.UnsupportedTransferCoding():
             return errors.LengthRequired()
-        case of_gunicorn.ParseException():
+        case of_gunicorn.ParseException() | ssl.SSLError():
             return errors.NotHttp()
     return errors.Internal()
