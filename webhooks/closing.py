@@ -11,6 +11,8 @@ from workspaces.models import Workspace
 
 def stop_endpoints(workspace: Workspace, _actor: Actor, _reason: str) -> None:
     """Disable them all. What waits is cancelled by the kernel's own part."""
-    mine = Endpoint.objects.select_for_update().filter(workspace=workspace).order_by("pk")
+    mine = (
+        Endpoint.objects.select_for_update(no_key=True).filter(workspace=workspace).order_by("pk")
+    )
     for endpoint in mine.exclude(state=EndpointState.DISABLED):
         endings.disable(endpoint, Reason.CLOSED)

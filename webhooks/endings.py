@@ -69,7 +69,7 @@ def _heal(endpoint_id: str) -> None:
     ill = Endpoint.objects.filter(pk=endpoint_id).exclude(failures=0, state=EndpointState.ACTIVE)
     if not ill.exists():
         return
-    endpoint = Endpoint.objects.select_for_update().get(pk=endpoint_id)
+    endpoint = Endpoint.objects.select_for_update(no_key=True).get(pk=endpoint_id)
     if endpoint.state == EndpointState.DISABLED:
         return
     was = endpoint.state
@@ -81,7 +81,7 @@ def _heal(endpoint_id: str) -> None:
 
 def _fail(job: Job) -> None:
     """A final failure: the endpoint fails from now on, or is given up."""
-    endpoint = Endpoint.objects.select_for_update().get(pk=job.params["endpoint_id"])
+    endpoint = Endpoint.objects.select_for_update(no_key=True).get(pk=job.params["endpoint_id"])
     if endpoint.state == EndpointState.DISABLED:
         return
     last = DeliveryAttempt.objects.filter(job_id=job.pk, number=job.attempt).first()

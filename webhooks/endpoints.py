@@ -209,7 +209,7 @@ def _deed(
     )
     with audit.attempted(attempt), transaction.atomic():
         require(who, "webhooks.manage", seen.workspace_id)
-        endpoint = Endpoint.objects.select_for_update().get(pk=seen.pk)
+        endpoint = Endpoint.objects.select_for_update(no_key=True).get(pk=seen.pk)
         before = _shown(endpoint)
         work(endpoint)
         endpoint.refresh_from_db()

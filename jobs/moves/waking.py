@@ -166,19 +166,25 @@ def mark_startable(job_id: uuid.UUID) -> None:
     )
 
 
-_PARK = f"""UPDATE jobs_job SET wait_since = {_SINCE}, publishes = 0, wait_reason =
+# Who opens a gate deletes it, and then wakes what it sees parked: so the gate is held meanwhile, or
+# left out where somebody is about to change it. Nor is a job waited for: its holder may open gates.
+_PARK = f"""WITH g AS MATERIALIZED (
+  SELECT * FROM jobs_gate WHERE closed_until > @now FOR KEY SHARE SKIP LOCKED),
+p AS MATERIALIZED (SELECT jobs_job.id, g.closed_until FROM jobs_job JOIN g ON g.name = gate
+    AND (g.workspace_id IS NULL OR g.workspace_id = jobs_job.workspace_id)
+    AND (g.probe_id IS NULL OR g.probe_id <> jobs_job.id OR g.probe_attempt <> attempt + 1)
+  WHERE state = 'queued' AND wake_at <= @now AND gate <> '' FOR UPDATE OF jobs_job SKIP LOCKED)
+UPDATE jobs_job SET wait_since = {_SINCE}, publishes = 0, wait_reason =
   CASE WHEN wait_reason = 'unstartable' THEN wait_reason ELSE 'throttled' END,
-  wake_at = g.closed_until + random() * %(spread)s * interval '1 second'
-FROM jobs_gate g WHERE state = 'queued' AND wake_at <= @now AND gate <> '' AND g.name = gate
-  AND (g.workspace_id IS NULL OR g.workspace_id = jobs_job.workspace_id)
-  AND g.closed_until > @now
-  AND (g.probe_id IS NULL OR g.probe_id <> jobs_job.id OR g.probe_attempt <> attempt + 1)"""
+  wake_at = p.closed_until + random() * %(spread)s * interval '1 second'
+FROM p WHERE jobs_job.id = p.id AND {QUEUED}"""
 
 
 def park_behind_gates(spread: float) -> None:
     """Move what is due behind a closed gate past its opening, over ``spread`` seconds.
 
     The job that a gate lets through to see whether it may open stays due. What is marked as
-    unstartable stays so: a gate that keeps closing must not hide it.
+    unstartable stays so: a gate that keeps closing must not hide it. A gate, or a job, that
+    somebody is at work on is left to the next pass.
     """
     send(_PARK, {"spread": spread})

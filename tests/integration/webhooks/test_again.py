@@ -47,6 +47,7 @@ from webhooks.errors import (
     UrlInvalid,
     WindowInvalid,
 )
+from webhooks.management.commands import rotate_sealing
 from webhooks.models import DeliveryAttempt, Endpoint, EndpointSecret, WebhookDelivery
 from workspaces.actors import SYSTEM
 from workspaces.models import AuditEvent, Workspace
@@ -398,6 +399,21 @@ def test_everything_is_sealed_again_with_the_newest_key(
     settings.WEBHOOK_SEALING_KEYS = old
     with pytest.raises(CommandError, match="No key here opens 2: EndpointSecret"):
         call_command("rotate_sealing", stdout=io.StringIO())
+
+
+def test_a_secret_that_is_pruned_while_all_are_sealed_again_is_passed_over(
+    acme: Workspace, hook: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    endpoint(acme, hook)
+    sealed = rotate_sealing.Command._one
+
+    def pruned(self: Any, model: Any, pk: Any, column: str) -> None:
+        EndpointSecret.objects.all().delete()
+        sealed(self, model, pk, column)
+
+    monkeypatch.setattr(rotate_sealing.Command, "_one", pruned)
+    call_command("rotate_sealing", stdout=io.StringIO())
+    assert not EndpointSecret.objects.exists()
 
 
 @both

@@ -35,7 +35,6 @@ class Command(BaseCommand):
 
     def _one(self, model: Any, pk: Any, column: str) -> None:
         with transaction.atomic():
-            row = model._default_manager.select_for_update().get(pk=pk)
-            model._default_manager.filter(pk=pk).update(
-                **{column: sealed_again(getattr(row, column))}
-            )
+            rows = model._default_manager.filter(pk=pk)
+            for row in rows.select_for_update(no_key=True):  # none where it was pruned just now
+                rows.update(**{column: sealed_again(getattr(row, column))})
