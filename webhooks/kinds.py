@@ -80,8 +80,7 @@ def deliver(
         run.along = along(row)
     else:
         evidence.keep(row)
-    if trigger == Trigger.AUTOMATIC:
-        keep_lane(parcel, outcome.code, reply.seconds)
+    keep_lane(parcel, outcome.code, reply.seconds, by_hand=trigger == Trigger.MANUAL)
     if outcome.ok:
         return {"code": outcome.code, "status": reply.status}
     raise _failure(run, parcel, outcome, Trigger(trigger))

@@ -18,13 +18,18 @@ from webhooks.states import FAST, SLOW
 logger = logging.getLogger(__name__)
 
 
-def keep_lane(parcel: Parcel, code: str, seconds: float) -> None:
+def keep_lane(parcel: Parcel, code: str, seconds: float, *, by_hand: bool = False) -> None:
     """Move an endpoint, with all that waits for it, if the answer shows that it belongs there.
 
-    A new one begins among the slow: nobody knows yet. Never raises for the database: where the
-    move fails, the next answer makes it.
+    A new one begins among the slow: nobody knows yet. A quick answer to what was sent by hand
+    speaks for it, as to a test before its first event; a slow one does not speak against it. Never
+    raises for the database: where the move fails, the next answer makes it.
     """
-    lane = SLOW if is_slow(code, seconds) else FAST if is_quick(code, seconds) else parcel.lane
+    lane = parcel.lane
+    if is_quick(code, seconds):
+        lane = FAST
+    elif is_slow(code, seconds) and not by_hand:
+        lane = SLOW
     if lane == parcel.lane:
         return
     try:

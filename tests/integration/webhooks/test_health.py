@@ -29,7 +29,7 @@ from tests.integration.webhooks.scene import (
     tell,
 )
 from tests.support.receiver import Receiver, Says
-from webhooks import backlog, endpoints
+from webhooks import again, backlog, endpoints
 from webhooks.errors import EnabledTooSoon
 from webhooks.models import Endpoint, WebhookDelivery
 from workspaces import closing
@@ -312,6 +312,30 @@ def test_a_new_one_begins_among_the_slow(acme: Workspace, hook: Receiver) -> Non
     endpoint(acme, hook)
     tell(acme)
     assert job_of(deliveries()[0]).queue == "webhooks_slow"
+
+
+@both
+def test_a_test_that_is_answered_quickly_takes_it_out_of_there_before_its_first_event(
+    acme: Workspace, hook: Receiver
+) -> None:
+    one = endpoint(acme, hook)
+    hook.answers(500)
+    attempt(again.send_test(one.pk, actor=SYSTEM))
+    tell(acme)
+    hook.answers(200)
+    attempt(again.send_test(one.pk, actor=SYSTEM))
+    one.refresh_from_db()
+    (waits,) = [each for each in deliveries() if each.status == "open"]
+    assert (one.lane, job_of(waits).queue) == ("webhooks", "webhooks")
+
+
+@both
+def test_a_test_that_is_answered_slowly_says_nothing(acme: Workspace, hook: Receiver) -> None:
+    one = known(endpoint(acme, hook))
+    hook.answers(Says(200, seconds=2.1))
+    attempt(again.send_test(one.pk, actor=SYSTEM))
+    one.refresh_from_db()
+    assert one.lane == "webhooks"
 
 
 def test_four_at_once_and_no_more(acme: Workspace, hook: Receiver) -> None:
