@@ -81,7 +81,8 @@ mutants: $(VENV)/.mutation
 	--capture=sys --assert=plain --tb=native --timeout=60 \
 	$(addprefix tests/unit/,test_states.py test_state_page.py test_outcomes.py test_backoff.py) \
 	$(addprefix tests/integration/kernel/,test_moves.py test_claiming.py test_ending.py \
-	test_evidence.py test_waking.py test_incoming.py test_fence.py) $(ARGS)
+	test_evidence.py test_waking.py test_incoming.py test_fence.py) \
+	tests/integration/test_lanes.py $(ARGS)
 
 serve: $(VENV)/.runtime
 	@$(PY) manage.py migrate --verbosity 0

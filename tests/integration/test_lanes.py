@@ -114,6 +114,47 @@ def test_behind_a_gate_of_the_platform_who_has_fewest_under_way_comes_first(
     assert workspaces_of(moves.take_gate_shares(throttled.name, 5, 500)) == {rival.pk: 2}
 
 
+def test_of_each_workspace_the_oldest_come_first(acme: Workspace) -> None:
+    behind_the_platform([acme, new_workspace()], 3)
+    for hours, key in enumerate("210", start=1):
+        Job.objects.filter(key=key).update(wake_at=Now() - timedelta(hours=hours))
+    taken = moves.take_gate_shares(throttled.name, 4, 500)
+    assert workspaces_of(taken) == dict.fromkeys(Workspace.objects.values_list("pk", flat=True), 2)
+    keys = Job.objects.filter(pk__in=[wake.job_id for wake in taken]).values_list("key", flat=True)
+    assert set(keys) == {"0", "1"}
+    assert {job.key for job in Job.objects.filter(publishes=0)} == {"2"}
+
+
+def test_who_runs_something_already_comes_later_however_long_the_rest_waits(
+    acme: Workspace,
+) -> None:
+    behind_the_platform([acme], 4)
+    (wake,) = moves.take_gate_shares(throttled.name, 1, 500)
+    assert moves.claim(wake.job_id, wake.kind, worker="w", lease=60, time_limit=60)
+    rival = new_workspace()
+    behind_the_platform([rival], 4)
+    Job.objects.filter(workspace=acme).update(wake_at=Now() - timedelta(hours=1))
+    assert workspaces_of(moves.take_gate_shares(throttled.name, 2, 500)) == {rival.pk: 1}
+
+
+def test_what_is_published_in_a_workspace_with_nothing_due_counts_for_the_platform_too(
+    acme: Workspace,
+) -> None:
+    behind_the_platform([acme], 2)
+    assert len(moves.take_gate_shares(throttled.name, 2, 500)) == 2
+    rival = new_workspace()
+    behind_the_platform([rival], 4)
+    assert moves.take_gate_shares(throttled.name, 2, 500) == []
+    assert workspaces_of(moves.take_gate_shares(throttled.name, 3, 500)) == {rival.pk: 1}
+
+
+def test_what_runs_behind_one_gate_takes_nothing_of_another(acme: Workspace, ledger: str) -> None:
+    made(acme, ledger, "a", 3)
+    for job in made(acme, ledger, "b", 3)[:2]:
+        started(job)
+    assert gates_of(moves.take_gate_shares(KIND, 2, 500)) == ["a", "a"]
+
+
 def test_a_share_that_is_free_again_is_given_on(acme: Workspace, ledger: str) -> None:
     made(acme, ledger, "a", 5)
     for expected in (2, 2, 1, 0):
