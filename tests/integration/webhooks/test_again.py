@@ -17,6 +17,7 @@ from standardwebhooks.webhooks import Webhook
 from jobs.errors import NothingEligible, Refused
 from jobs.models import Job, Operation, OperationItem
 from jobs.models.job import DEAD_LETTER
+from jobs.recovery.item_verbs import verb_named
 from jobs.recovery.operation import stop
 from jobs.recovery.retry import retry
 from jobs.testing import drain
@@ -312,6 +313,9 @@ def test_rights(acme: Workspace, hook: Receiver) -> None:
         with pytest.raises(NotAllowed) as told:
             refused()
         assert told.value.right in ("webhooks.operate", "jobs.operate")
+    judge = verb_named("recover").judge
+    (judged,) = judge(acme.pk, [str(deliveries()[0].pk)], looker)
+    assert judged.code == "not_allowed"
     with pytest.raises(NotAllowed):
         endpoints.disable(one.pk, actor=operator)
     with pytest.raises(NotAllowed):
