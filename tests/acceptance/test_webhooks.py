@@ -22,6 +22,7 @@ from webhooks import endpoints
 from webhooks.models import DeliveryAttempt, Endpoint, WebhookDelivery
 from webhooks.shown import delivery_shown
 from webhooks.states import FAST, SLOW
+from workspaces import closing
 from workspaces.actors import SYSTEM
 from workspaces.models import Workspace
 
@@ -126,6 +127,43 @@ def test_events_of_an_outage_of_the_broker_are_told_after_it(
     stack.broker.start()
     wait_until(lambda: len(rows(workspace, status="succeeded")) == 3, 90, "all are taken")
     assert len(hook.got) == 3
+
+
+def test_a_workspace_that_closes_sends_nothing_more_and_leaves_nothing_behind(
+    stack: Stack, workspace: Workspace, hook: Receiver, settings: Settings
+) -> None:
+    """One is being sent, some wait for their turn, one for its time, some behind a closed gate."""
+    endpoint(workspace, hook)
+    with admitted(settings) as other:
+        other.answers(400)
+        gated = endpoint(workspace, other)
+        tell(workspace)
+        wait_until(lambda: len(rows(workspace, status="dead")) == 1, 30, "the other one fails")
+        hook.answers(500)
+        tell(workspace)
+        wait_until(lambda: len(hook.got) >= 2, 30, "it is to be tried again")
+        hook.hold = threading.Event()
+        try:
+            tell(workspace, 8)
+            wait_until(lambda: hook.at_once == 4, 30, "four are being sent")
+            closing.close(workspace.pk, actor=SYSTEM, reason="they left")
+            sent = (len(hook.got), len(other.got))
+        finally:
+            hook.hold.set()
+        mine = Job.objects.filter(workspace=workspace, kind="webhooks.deliver")
+        wait_until(lambda: not mine.exclude(finished_at__isnull=False).exists(), 30, "all ended")
+        tell(workspace)
+        passes(2)
+        assert (len(hook.got), len(other.got)) == sent
+    gated.refresh_from_db()
+    assert (gated.state, gated.reason) == ("disabled", "workspace_closed")
+    assert not rows(workspace, status="open")
+    assert not Gate.objects.filter(workspace=workspace).exists()
+    assert not [
+        line
+        for line in stack.lines()
+        if line.get("workspace") == workspace.pk and "exception" in line
+    ]
 
 
 @pytest.fixture
