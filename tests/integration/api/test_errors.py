@@ -249,6 +249,7 @@ def test_a_refused_deed_is_in_the_audit_trail_and_a_read_is_not(
     vic.get("/api/v1/workspaces/globex/probe/")
 
     named, unnamed = refusals()
+    assert {named.workspace_id, unnamed.workspace_id} == {vic.workspace.pk}
     assert (named.actor, named.action, named.result) == (
         vic.account_id,
         "jobs.operate",

@@ -124,8 +124,11 @@ def test_each_role_may_do_what_the_table_says(
 ) -> None:
     right = RIGHTS[str(route)]
     may = right is None or right in TABLE[role]
-    response = caller(role).send(route.method, route.url(acme, things_of(acme, ledger)), {})
+    me, url = caller(role), route.url(acme, things_of(acme, ledger))
+    response = me.send(route.method, url, {})
     assert (response.status_code == 403) is not may, response.content
+    if route.method == "GET":
+        assert me.send("HEAD", url).status_code == response.status_code
     if not may:
         told = problem(response)
         assert (told["code"], told["right"]) == ("not_allowed", right)
