@@ -14,7 +14,7 @@ from tests.drills.talkative import talkative
 from tests.integration.api.conftest import Caller, problem
 from tests.integration.api.jobs_scene import dead
 from tests.integration.api.routes import CANARY, EVERY, ROUTES, Route, ids_of, things_of
-from workspaces.models import Workspace
+from workspaces.models import ServiceAccount, Workspace
 from workspaces.permissions import TABLE, Role
 
 Callers = Callable[..., Caller]
@@ -115,6 +115,10 @@ def test_a_thing_of_another_workspace_does_not_exist_here(
     unknown = me.send(route.method, route.url(acme, dict.fromkeys(theirs, uuid.uuid4())), {})
     assert (foreign.status_code, unknown.status_code) == (404, 404)
     assert problem(foreign)["code"] == problem(unknown)["code"]
+    # Whoever may do it there has to say so in the address all the same.
+    ServiceAccount.objects.filter(pk=me.account.pk).update(workspace=None)
+    there = me.send(route.method, route.url(acme, theirs), {"reason": "x"}, idempotency_key="l" * 9)
+    assert (there.status_code, problem(there)["code"]) == (404, problem(foreign)["code"])
 
 
 @every_route
