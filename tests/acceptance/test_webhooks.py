@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
+import trustme
 from django.db import transaction
 from django.db.models.functions import Now
 from pytest_django import Settings
@@ -16,6 +17,7 @@ from jobs.models import Gate, Job
 from jobs.sweep import SHARE_EVERY
 from tests.acceptance.stack import Stack
 from tests.acceptance.watching import kill, passes
+from tests.integration.test_webhook_egress import OK, receiving, says, secured
 from tests.support.receiver import Receiver, admitted
 from tests.waiting import wait_until
 from webhooks import endpoints
@@ -127,6 +129,21 @@ def test_events_of_an_outage_of_the_broker_are_told_after_it(
     stack.broker.start()
     wait_until(lambda: len(rows(workspace, status="succeeded")) == 3, 90, "all are taken")
     assert len(hook.got) == 3
+
+
+def test_a_real_worker_sends_nothing_to_a_certificate_that_nobody_vouches_for(
+    stack: Stack, workspace: Workspace, settings: Settings
+) -> None:
+    """W-19, with the trust that a worker has."""
+    certificate = trustme.CA().issue_cert("127.0.0.1")
+    settings.WEBHOOK_ALLOW_HTTP = True  # any port, too
+    with receiving(says(OK), secured(certificate)) as hostile:
+        url = f"https://127.0.0.1:{hostile.port}/"
+        endpoints.create(workspace, url=url, events=["*"], actor=SYSTEM)
+        tell(workspace)
+        wait_until(lambda: bool(rows(workspace, status="dead")), 30, "it is given up")
+        assert (hostile.connections, hostile.requests) == (1, [])
+    assert DeliveryAttempt.objects.get(delivery__workspace=workspace).code == "tls"
 
 
 def test_a_workspace_that_closes_sends_nothing_more_and_leaves_nothing_behind(

@@ -21,7 +21,7 @@ import pytest
 import trustme
 
 from tests.unit.test_webhook_addresses import BLOCKED
-from webhooks.egress import Limits, Reply, Target, send
+from webhooks.egress import Limits, Reply, Target, send, sending
 
 HERE = [ip_network("127.0.0.0/8")]
 QUICK = Limits(resolve=1, connect=1, total=1)
@@ -420,6 +420,18 @@ def test_the_name_is_checked_and_not_the_address(
     with receiving(says(OK), right) as receiver:
         reply = sent(receiver, target=over_tls(receiver), context=trusting(authority))
     assert (reply.code, reply.status) == ("ok", 200)
+
+
+def test_by_itself_it_trusts_whom_this_machine_trusts_and_nobody_else(
+    authority: trustme.CA, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """W-19: what a worker uses, where no test brings a trust of its own."""
+    answering(monkeypatch, ["127.0.0.1"])
+    wrap = secured(authority.issue_cert("hooks.example.com"))
+    with receiving(says(OK), wrap) as receiver:
+        reply = sent(receiver, target=over_tls(receiver))
+    assert (reply.code, reply.sent, receiver.requests) == ("tls", False, [])
+    assert sending._default_context().minimum_version == ssl.TLSVersion.TLSv1_2
 
 
 def sipping(client: socket.socket) -> socket.socket:
