@@ -317,9 +317,12 @@ def test_what_is_due_behind_a_closed_gate_waits_until_it_opens(shop: Workspace, 
 )
 def test_nothing_else_is_moved(shop: Workspace, job: dict[str, Any], gate: dict[str, Any]) -> None:
     closed(shop, **gate)
+    closed(shop, "stamps")
+    parked = due(shop, "b", gate="stamps")
     before = values_of(other := due(shop, "a", **job))
     moves.park_behind_gates(SPREAD)
     assert values_of(other) == before
+    assert values_of(parked)["wait_reason"] == "throttled"
 
 
 @pytest.mark.parametrize(
