@@ -58,6 +58,13 @@ def _paths(words: str) -> str:
                 "console": "tests/console",
             },
         ),
+        (  # of one folder together
+            "tests/unit/a/test_b.py tests/unit/test_c.py tests/unit/a/test_d.py",
+            dict.fromkeys(
+                ("fast", "sqlite"),
+                "tests/unit/a/test_b.py tests/unit/a/test_d.py tests/unit/test_c.py",
+            ),
+        ),
         ("-k 'a or b'", {name: f"{path} -k 'a or b'" for name, path in ALL.items()}),
     ],
 )
