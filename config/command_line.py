@@ -7,11 +7,11 @@ import sys
 from django.core.management import execute_from_command_line
 from django.db import Error
 
-from workspaces.outages import is_outage, is_unmigrated
+from workspaces.outages import is_contention, is_outage, is_unmigrated
 
 
 def run(argv: list[str]) -> None:
-    """Run it. Exits with 1 and a sentence where the database is out of reach, full or empty.
+    """Run it. Exits with 1 and a sentence where the database is away, full, empty or contended.
 
     What the command had committed stays. *Hole:* where the answer to a commit was lost, it stays
     as well, and nobody knows. ``--traceback`` shows where it ended.
@@ -19,22 +19,25 @@ def run(argv: list[str]) -> None:
     try:
         execute_from_command_line(argv)
     except Error as error:
-        sentence = _sentence(argv[1], error)
-        if sentence is None or "--traceback" in argv:
+        told = _told(error)
+        if told is None or "--traceback" in argv:
             raise
-        sys.exit(sentence)
-
-
-def _sentence(command: str, error: Error) -> str | None:
-    if is_unmigrated(error):
-        return (
-            f"{command} ended early: the database lacks what this version needs; nothing was done"
-            f" with it. Run manage.py migrate first. {error}"
+        why, next_move = told
+        sys.exit(
+            f"{argv[1]} ended early: {why}. What it had written stays, the rest was not done."
+            f" {next_move} {error}"
         )
+
+
+def _told(error: Error) -> tuple[str, str] | None:
+    """Why, and what to do next; None for a fault of the code."""
+    if is_unmigrated(error):
+        return "the database lacks what this version needs", "Run manage.py migrate first."
+    if is_contention(error):
+        return "others were at work on the same rows", "Run it again."
     if is_outage(error):
-        return (
-            f"{command} ended early: the database cannot be used now. What it had written stays,"
-            " the rest was not done. Check DATABASE_URL, that its server runs and that its disk has"
-            f" room; then run it again. {error}"
+        return "the database cannot be used now", (
+            "Check DATABASE_URL, that its server runs and that its disk has room; then run it"
+            " again."
         )
     return None

@@ -9,7 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from django.db import connection
 
+from config import command_line
 from config.env import ROOT
 
 pytestmark = pytest.mark.timeout(240)
@@ -58,7 +60,7 @@ def test_a_database_without_its_tables_names_the_command_that_makes_them(
 ) -> None:
     done = asked(command, FIREDOOR_VAR=str(tmp_path))
     assert done.returncode == 1
-    assert "the database lacks what this version needs; nothing was done with it" in done.stderr
+    assert "the database lacks what this version needs. What it had written stays" in done.stderr
     assert "Run manage.py migrate first." in done.stderr
     assert "Traceback" not in done.stderr
 
@@ -72,6 +74,21 @@ def test_a_full_disk_is_said_in_a_sentence(command: str, tmp_path: Path) -> None
     assert f"{command} ended early: the database cannot be used now." in done.stderr
     assert "that its disk has room" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.django_db
+def test_who_met_others_is_not_sent_to_look_after_the_server(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def deadlocked(_argv: list[str]) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '40P01'; END $$")
+
+    monkeypatch.setattr(command_line, "execute_from_command_line", deadlocked)
+    with pytest.raises(SystemExit, match="others were at work on the same rows") as ended:
+        command_line.run(["manage.py", "workspace", "close", "acme"])
+    assert "the rest was not done. Run it again." in str(ended.value)
+    assert "DATABASE_URL" not in str(ended.value)
 
 
 def test_who_asks_for_the_traceback_gets_it(tmp_path: Path) -> None:
