@@ -45,8 +45,6 @@ class ReadOnlyAdmin(_Unwritable, admin.ModelAdmin):
     list_per_page = 50
     sortable_by = ()
     change_form_template = "console/record.html"
-    list_title: str | None = None
-    """The heading of the list, where it is not the name of its rows."""
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         """The rows that the reader may know of."""
@@ -64,7 +62,7 @@ class ReadOnlyAdmin(_Unwritable, admin.ModelAdmin):
         raise Http404
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> Any:
-        title = self.list_title or capfirst(self.opts.verbose_name_plural)
+        title = capfirst(self.opts.verbose_name_plural)
         return super().changelist_view(request, {"title": title, **(extra_context or {})})
 
     def get_changelist_instance(self, request: HttpRequest) -> ChangeList:

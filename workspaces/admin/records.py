@@ -54,7 +54,6 @@ class AuditEventAdmin(ReadOnlyAdmin):
     """Who did what, to which object, and why. Kept as it was written."""
 
     right = "audit.view"
-    list_title = "Audit trail"
     change_list_template = "console/audit_list.html"
     list_display = ("when", "who", "deed", "object", "place", "shown_reason", "became")
     list_filter = (ResultFilter, WorkspaceFilter)
