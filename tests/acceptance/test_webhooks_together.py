@@ -97,6 +97,11 @@ def known(workspace: Workspace, hook: Receiver, name: str, event: str) -> Endpoi
     return one
 
 
+def all_known(workspace: Workspace, hook: Receiver) -> None:
+    for number in range(ENDPOINTS):
+        known(workspace, hook, f"{number}-", "job.retried")
+
+
 def told(workspace: Workspace, *more: str) -> None:
     """Deliveries that become due together, enough that four share a message."""
     with transaction.atomic():
@@ -137,8 +142,7 @@ def test_a_child_that_is_killed_in_mid_message_loses_none_and_asks_three_times_a
     stack: Stack, workspace: Workspace, hook: Receiver, second: Midway
 ) -> None:
     """W-26: the one it was at is asked again, with its id; those not begun cost no attempt."""
-    for number in range(ENDPOINTS):
-        known(workspace, hook, f"{number}-", "job.retried")
+    all_known(workspace, hook)
     told(workspace)
     pid, poison, rest = in_the_midst(second)
     kill(pid)
@@ -172,8 +176,7 @@ def test_a_child_that_is_killed_in_mid_message_loses_none_and_asks_three_times_a
 def test_a_worker_that_stops_in_mid_message_gives_the_rest_of_it_back(
     stack: Stack, workspace: Workspace, hook: Receiver, second: Midway
 ) -> None:
-    for number in range(ENDPOINTS):
-        known(workspace, hook, f"{number}-", "job.retried")
+    all_known(workspace, hook)
     told(workspace)
     wait_until(lambda: len(second.held) == 4, 60, "all children are at their second")
     # The upkeep pass wakes none of them meanwhile.
@@ -194,8 +197,7 @@ def test_who_follows_one_that_hangs_in_its_message_waits_for_its_time_and_no_lon
 ) -> None:
     """It runs out of time, and what is behind it is given back: ADR 30."""
     hangs = known(workspace, hook, "hangs", "job.resolved")
-    for number in range(ENDPOINTS):
-        known(workspace, hook, f"{number}-", "job.retried")
+    all_known(workspace, hook)
     midway = Midway(hook, lambda job, _count: job.gate == hangs.gate)
     try:
         told(workspace, "job.resolved")

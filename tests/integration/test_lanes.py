@@ -74,6 +74,11 @@ def behind_the_platform(workspaces: Sequence[Workspace], count: int) -> None:
     Job.objects.filter(publishes=0).update(wake_at=Now())
 
 
+def one_runs() -> None:
+    (wake,) = moves.take_gate_shares(throttled.name, 1, 500)
+    assert moves.claim(wake.job_id, wake.kind, worker="w", lease=60, time_limit=60)
+
+
 def workspaces_of(wakes: list[Wake]) -> Counter[int]:
     rows = dict(Job.objects.values_list("pk", "workspace_id"))
     return Counter(rows[wake.job_id] for wake in wakes)
@@ -97,8 +102,7 @@ def test_what_runs_in_a_workspace_with_nothing_waiting_counts_for_the_platform_t
     acme: Workspace,
 ) -> None:
     behind_the_platform([acme], 1)
-    (wake,) = moves.take_gate_shares(throttled.name, 2, 500)
-    assert moves.claim(wake.job_id, wake.kind, worker="w", lease=60, time_limit=60)
+    one_runs()
     rival = new_workspace()
     behind_the_platform([rival], 4)
     assert workspaces_of(moves.take_gate_shares(throttled.name, 2, 500)) == {rival.pk: 1}
@@ -129,8 +133,7 @@ def test_who_runs_something_already_comes_later_however_long_the_rest_waits(
     acme: Workspace,
 ) -> None:
     behind_the_platform([acme], 4)
-    (wake,) = moves.take_gate_shares(throttled.name, 1, 500)
-    assert moves.claim(wake.job_id, wake.kind, worker="w", lease=60, time_limit=60)
+    one_runs()
     rival = new_workspace()
     behind_the_platform([rival], 4)
     Job.objects.filter(workspace=acme).update(wake_at=Now() - timedelta(hours=1))

@@ -141,12 +141,10 @@ _FOREIGN: tuple[tuple[type[Exception], Any], ...] = (
     (Http404, lambda _: errors.NoSuchPage()),
     (RequestDataTooBig, lambda _: errors.BodyTooLarge()),
     (UnreadablePostError, lambda _: errors.Malformed("Nothing was done: the body ended early.")),
-    # As Django would, such as for a query of more than a thousand parts.
-    (
-        SuspiciousOperation,
-        lambda _: errors.Malformed("Nothing was done: the request is malformed."),
+    *(  # as Django would, such as for a query of more than a thousand parts
+        (kind, lambda _: errors.Malformed("Nothing was done: the request is malformed."))
+        for kind in (SuspiciousOperation, BadRequest)
     ),
-    (BadRequest, lambda _: errors.Malformed("Nothing was done: the request is malformed.")),
 )
 
 
