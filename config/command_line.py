@@ -13,8 +13,8 @@ from workspaces.outages import is_contention, is_outage, is_unmigrated
 def run(argv: list[str]) -> None:
     """Run it. Exits with 1 and a sentence where the database is away, full, empty or contended.
 
-    What the command had committed stays. *Hole:* where the answer to a commit was lost, it stays
-    as well, and nobody knows. ``--traceback`` shows where it ended.
+    What the command had committed stays. *Hole:* where the answer to a commit was lost, nobody
+    knows whether that stays too. ``--traceback`` shows where it ended.
     """
     try:
         execute_from_command_line(argv)
@@ -37,7 +37,7 @@ def _told(error: Error) -> tuple[str, str] | None:
         return "others were at work on the same rows", "Run it again."
     if is_outage(error):
         return "the database cannot be used now", (
-            "Check DATABASE_URL, that its server runs and that its disk has room; then run it"
-            " again."
+            "Check DATABASE_URL, that its server runs and that its disk has room. Where it went away"
+            " during a commit nobody knows of that one: look, then run it again."
         )
     return None
