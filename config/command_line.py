@@ -37,7 +37,7 @@ def _told(error: Error) -> tuple[str, str] | None:
         return "others were at work on the same rows", "Run it again."
     if is_outage(error):
         return "the database cannot be used now", (
-            "Check DATABASE_URL, that its server runs and that its disk has room. Where it went away"
-            " during a commit nobody knows of that one: look, then run it again."
+            "Check DATABASE_URL, that its server runs and that its disk has room. Where it went"
+            " away during a commit nobody knows of that one: look, then run it again."
         )
     return None
